@@ -1,0 +1,290 @@
+//! A job as clients see it, and as they ask for one.
+
+use serde::{Deserialize, Serialize};
+
+use crate::command::Command;
+use crate::env::Env;
+
+/// What is asked for: the body of a submission.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobSpec {
+    pub command: Command,
+    pub cwd: String,
+    #[serde(default)]
+    pub env: Env,
+    #[serde(default)]
+    pub name: Option<String>,
+    #[serde(default)]
+    pub project: Option<String>,
+    #[serde(default)]
+    pub tags: Vec<String>,
+    #[serde(default)]
+    pub request: JobRequest,
+    /// Lower runs first.
+    #[serde(default)]
+    pub priority: i32,
+    #[serde(default)]
+    pub retries: u32,
+    #[serde(default)]
+    pub hold: bool,
+    #[serde(default)]
+    pub tty: Option<bool>,
+    /// Columns and rows of the submitter's terminal.
+    #[serde(default)]
+    pub window: Option<(u16, u16)>,
+    #[serde(default)]
+    pub out: Option<String>,
+    /// The job this one repeats.
+    #[serde(default)]
+    pub rerun_of: Option<String>,
+}
+
+/// What it needs and how long it may take.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobRequest {
+    pub gpus: u16,
+    /// None = 1 for a CPU job, 0 for a GPU job.
+    pub cpus: Option<u16>,
+    /// Allowed GPU indices.
+    pub on: Option<Vec<u16>>,
+    pub time_seconds: Option<u64>,
+    pub signal: Option<SignalBefore>,
+    pub grace_seconds: Option<u64>,
+}
+
+impl Default for JobRequest {
+    fn default() -> JobRequest {
+        JobRequest { gpus: 1, cpus: None, on: None, time_seconds: None, signal: None, grace_seconds: None }
+    }
+}
+
+/// `--signal USR1@120s`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignalBefore {
+    pub signal: i32,
+    pub before_seconds: u64,
+}
+
+/// Words of the state column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    Held,
+    Queued,
+    Starting,
+    Running,
+    Copying,
+    Completed,
+    Failed,
+    Killed,
+}
+
+impl State {
+    pub const ALL: [State; 8] = [
+        State::Held,
+        State::Queued,
+        State::Starting,
+        State::Running,
+        State::Copying,
+        State::Completed,
+        State::Failed,
+        State::Killed,
+    ];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Held => "held",
+            State::Queued => "queued",
+            State::Starting => "starting",
+            State::Running => "running",
+            State::Copying => "copying",
+            State::Completed => "completed",
+            State::Failed => "failed",
+            State::Killed => "killed",
+        }
+    }
+
+    pub fn has_ended(self) -> bool {
+        matches!(self, State::Completed | State::Failed | State::Killed)
+    }
+
+    /// States meant by a word of a filter, aliases of other tools included.
+    pub fn from_filter(word: &str) -> Option<&'static [State]> {
+        Some(match word.to_ascii_lowercase().as_str() {
+            "held" => &[State::Held],
+            "queued" => &[State::Queued],
+            "pending" | "waiting" | "scheduled" => &[State::Held, State::Queued],
+            "starting" => &[State::Starting],
+            "running" => &[State::Running],
+            "copying" => &[State::Copying],
+            "completed" | "done" | "succeeded" => &[State::Completed],
+            "failed" => &[State::Failed],
+            "killed" | "canceled" | "cancelled" => &[State::Killed],
+            _ => return None,
+        })
+    }
+}
+
+/// A job in every listing. Unknown is null, never absent; scripts rely on these names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    pub id: String,
+    pub name: Option<String>,
+    pub project: Option<String>,
+    pub command: String,
+    pub argv: Option<Vec<String>>,
+    pub state: State,
+    /// One word: how it failed or who ended it.
+    pub reason: Option<String>,
+    /// One sentence on the reason.
+    pub detail: Option<String>,
+    pub waiting: Option<Waiting>,
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    pub request: JobRequest,
+    pub machine: Option<String>,
+    pub class: Option<String>,
+    /// Indices held, or held by the last run.
+    pub gpus: Vec<u16>,
+    pub pid: Option<u32>,
+    pub priority: i32,
+    /// Number of the newest run; 0 before the first.
+    pub attempt: u32,
+    pub retries: u32,
+    pub tags: Vec<String>,
+    pub sweep: Option<String>,
+    pub params: Option<serde_json::Value>,
+    /// RFC 3339, as all times.
+    pub submitted_at: String,
+    pub started_at: Option<String>,
+    pub ended_at: Option<String>,
+    pub runtime_seconds: Option<f64>,
+    pub cwd: String,
+    pub log_dir: String,
+    pub stdout_path: String,
+    pub stderr_path: String,
+    pub results: Option<String>,
+    pub results_state: String,
+    pub links: Vec<String>,
+    /// Whether the GPUs it holds are simulated.
+    pub simulated: bool,
+    /// Place in the queue, from 1; null unless it waits there.
+    pub position: Option<u64>,
+    /// The job this one repeats.
+    pub rerun_of: Option<String>,
+}
+
+/// `show`: the job, and each of its attempts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobDetail {
+    #[serde(flatten)]
+    pub job: Job,
+    pub runs: Vec<Run>,
+    /// Names only, unless values were asked for.
+    pub env_names: Vec<String>,
+    pub env: Option<Env>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    pub attempt: u32,
+    pub machine: String,
+    pub gpus: Vec<u16>,
+    pub pid: Option<u32>,
+    pub planned_at: String,
+    pub started_at: Option<String>,
+    pub ended_at: Option<String>,
+    /// Null while it is on.
+    pub outcome: Option<RunOutcome>,
+    pub log_dir: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunOutcome {
+    /// `completed`, or a reason word.
+    pub word: String,
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    pub error: Option<String>,
+}
+
+/// Why a job does not run yet, with numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Waiting {
+    Held,
+    QueuePaused,
+    Stopping,
+    Retry { until: String },
+    NoSuchGpus { need: u16, exist: u16, on: Option<Vec<u16>> },
+    Gpus { need: u16, free: u16, on: Option<Vec<u16>> },
+    NoSuchCpus { need: u16, exist: u16 },
+    Cpus { need: u16, free: u16 },
+    Next,
+}
+
+/// Answer to a submission, in the order of the specs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Submitted {
+    pub jobs: Vec<Job>,
+}
+
+/// What is done to jobs by id. The word is the last part of the path: `POST /v1/jobs/kill`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// End running jobs.
+    Kill,
+    /// Take queued jobs out.
+    Remove,
+    /// Whichever of the two fits.
+    Cancel,
+    Hold,
+    Release,
+    First,
+    /// Delete ended jobs and their logs.
+    Forget,
+}
+
+impl Action {
+    pub fn word(self) -> &'static str {
+        match self {
+            Action::Kill => "kill",
+            Action::Remove => "remove",
+            Action::Cancel => "cancel",
+            Action::Hold => "hold",
+            Action::Release => "release",
+            Action::First => "first",
+            Action::Forget => "forget",
+        }
+    }
+}
+
+/// Body of an action. All or nothing: one job in the wrong state and none is touched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnJobs {
+    pub ids: Vec<String>,
+}
+
+/// Body of `POST /v1/jobs/rerun`: the caller's values for names that look like secrets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rerun {
+    pub ids: Vec<String>,
+    #[serde(default)]
+    pub secrets: Env,
+}
+
+/// Query of `GET /v1/jobs`. Empty = everything alive.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobQuery {
+    /// Selectors, as typed, several joined by a NUL-free newline.
+    pub select: Option<String>,
+    /// State words, comma separated; `ended` and `alive` are allowed too.
+    pub state: Option<String>,
+    /// Only those that ended (or, alive, were submitted) at or after this time.
+    pub since: Option<String>,
+    /// The newest this many, returned oldest first.
+    pub limit: Option<u64>,
+}

@@ -1,0 +1,17 @@
+//! What nexus says: the types that cross a socket or lie on disk, apart from the types that decide.
+//!
+//! Every format has a number. A newer one is refused, older ones stay readable; frozen samples of each
+//! are kept under `frozen/`.
+
+pub mod command;
+pub mod env;
+pub mod events;
+pub mod jobs;
+pub mod paths;
+pub mod problem;
+pub mod run_dir;
+pub mod select;
+pub mod service;
+
+/// Version of the HTTP interface, the first part of every path.
+pub const API_PREFIX: &str = "/v1";

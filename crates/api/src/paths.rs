@@ -1,0 +1,139 @@
+//! Where things lie. Client and service work the same paths out by themselves.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// A socket path must fit into 108 bytes; some are kept for names beside it.
+const LONGEST_SOCKET_PATH: usize = 100;
+
+/// The folder one service works in, and what is outside of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// `~/.nexus`, or `~/.nexus/hosts/<hostname>` on a network file system.
+    pub dir: PathBuf,
+    /// Whether the home lies on a network file system: no WAL, sockets elsewhere.
+    pub network: bool,
+    sockets: PathBuf,
+}
+
+/// What the environment says, so that tests can say otherwise.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// `NEXUS_HOME`
+    pub nexus_home: Option<OsString>,
+    /// `HOME`
+    pub home: Option<OsString>,
+    /// `XDG_RUNTIME_DIR`
+    pub runtime_dir: Option<OsString>,
+    pub user_id: u32,
+    pub hostname: String,
+}
+
+impl Home {
+    /// `is_network` tells whether a folder (or its nearest existing parent) is on a network file system.
+    pub fn find(around: &Surroundings, is_network: impl Fn(&Path) -> bool) -> Option<Home> {
+        let set = |value: &Option<OsString>| value.clone().filter(|text| !text.is_empty()).map(PathBuf::from);
+        let base = match set(&around.nexus_home) {
+            Some(path) => std::path::absolute(path).ok()?,
+            None => set(&around.home)?.join(".nexus"),
+        };
+        let network = is_network(&base);
+        let dir = if network { base.join("hosts").join(&around.hostname) } else { base };
+        let longest = dir.join("reports.sock");
+        let sockets = if network || longest.as_os_str().len() > LONGEST_SOCKET_PATH {
+            runtime_dir(around).join(format!("nexus-{:016x}", fingerprint(&dir)))
+        } else {
+            dir.clone()
+        };
+        Some(Home { dir, network, sockets })
+    }
+
+    pub fn database(&self) -> PathBuf {
+        self.dir.join("nexus.db")
+    }
+
+    pub fn config(&self) -> PathBuf {
+        self.dir.join("config.toml")
+    }
+
+    pub fn service_log(&self) -> PathBuf {
+        self.dir.join("service.log")
+    }
+
+    /// Held by the one service of this home for its life.
+    pub fn lock(&self) -> PathBuf {
+        self.dir.join("service.lock")
+    }
+
+    /// Folder of the sockets; 0700, made by the service.
+    pub fn socket_dir(&self) -> &Path {
+        &self.sockets
+    }
+
+    /// Where clients talk to the service.
+    pub fn socket(&self) -> PathBuf {
+        self.sockets.join("nexus.sock")
+    }
+
+    /// Where shims report to the service.
+    pub fn reports(&self) -> PathBuf {
+        self.sockets.join("reports.sock")
+    }
+
+    pub fn default_log_dir(&self) -> PathBuf {
+        self.dir.join("logs")
+    }
+}
+
+fn runtime_dir(around: &Surroundings) -> PathBuf {
+    match &around.runtime_dir {
+        Some(dir) if !dir.is_empty() && dir.len() < 60 => PathBuf::from(dir),
+        _ => PathBuf::from(format!("/tmp/nexus-{}", around.user_id)),
+    }
+}
+
+/// FNV-1a: short, the same in every release, and nobody's secret hangs on it.
+pub fn fingerprint(path: &Path) -> u64 {
+    path.as_os_str()
+        .as_encoded_bytes()
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn around(nexus_home: Option<&str>) -> Surroundings {
+        Surroundings {
+            nexus_home: nexus_home.map(OsString::from),
+            home: Some("/home/ann".into()),
+            runtime_dir: Some("/run/user/7".into()),
+            user_id: 7,
+            hostname: "box".into(),
+        }
+    }
+
+    #[test]
+    fn the_home_is_in_the_users_home_or_where_the_variable_says() {
+        let home = Home::find(&around(None), |_| false).unwrap();
+        assert_eq!(home.socket(), Path::new("/home/ann/.nexus/nexus.sock"));
+        let home = Home::find(&around(Some("/data/n")), |_| false).unwrap();
+        assert_eq!(home.database(), Path::new("/data/n/nexus.db"));
+    }
+
+    #[test]
+    fn a_network_home_is_split_by_host_and_its_sockets_are_local() {
+        let home = Home::find(&around(None), |_| true).unwrap();
+        assert_eq!(home.dir, Path::new("/home/ann/.nexus/hosts/box"));
+        assert!(home.socket().starts_with("/run/user/7"));
+    }
+
+    #[test]
+    fn a_long_path_moves_the_sockets() {
+        let long = format!("/{}", "x".repeat(95));
+        let home = Home::find(&around(Some(&long)), |_| false).unwrap();
+        assert!(home.socket().starts_with("/run/user/7"), "{:?}", home.socket());
+        assert!(home.reports().as_os_str().len() < 108);
+    }
+}

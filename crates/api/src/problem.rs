@@ -1,0 +1,209 @@
+//! What went wrong, as facts. [`Problem::title`], [`why`](Problem::why) and [`hint`](Problem::hint) put them
+//! into words, once, for every client.
+
+use serde::{Deserialize, Serialize};
+
+use crate::command::BadCommand;
+use crate::jobs::State;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "problem", rename_all = "snake_case")]
+pub enum Problem {
+    NoSuchJob {
+        id: String,
+    },
+    /// Nothing matches a selector.
+    NothingMatches {
+        selector: String,
+    },
+    BadSelector {
+        selector: String,
+        error: String,
+    },
+    /// The verb does not fit the job's state.
+    WrongState {
+        id: String,
+        verb: String,
+        state: State,
+        gpus: Vec<u16>,
+    },
+    BadCommand {
+        bad: BadCommand,
+    },
+    NoSuchFolder {
+        path: String,
+        error: String,
+    },
+    /// A field of a request that cannot be met, `want` being what would be right.
+    BadField {
+        field: String,
+        value: String,
+        want: String,
+    },
+    /// No room left for what has to be written.
+    DiskFull {
+        path: String,
+        free_bytes: u64,
+    },
+    /// The database could not be written or read.
+    Database {
+        path: String,
+        error: String,
+    },
+    NewerDatabase {
+        path: String,
+        format: u32,
+        known: u32,
+    },
+    OtherHost {
+        path: String,
+        host: String,
+        here: String,
+    },
+    HomeUnusable {
+        path: String,
+        error: String,
+    },
+    BadConfig {
+        path: String,
+        line: Option<u64>,
+        error: String,
+    },
+    NotStarted {
+        error: String,
+    },
+    /// The request itself cannot be read.
+    BadRequest {
+        error: String,
+    },
+    /// Logs of a job that never ran, or of an attempt that does not exist.
+    NoLog {
+        id: String,
+        attempt: Option<u32>,
+    },
+    Stopping,
+    /// A bug.
+    Internal {
+        error: String,
+    },
+}
+
+impl Problem {
+    /// What failed, in half a sentence.
+    pub fn title(&self) -> String {
+        match self {
+            Problem::NoSuchJob { id } => format!("there is no job {id}"),
+            Problem::NothingMatches { selector } => format!("nothing matches {selector}"),
+            Problem::BadSelector { selector, .. } => format!("{selector} selects nothing"),
+            Problem::WrongState { id, verb, .. } => match verb.as_str() {
+                "kill" => format!("job {id} cannot be killed"),
+                "remove" => format!("job {id} cannot be removed"),
+                "cancel" => format!("job {id} cannot be cancelled"),
+                "hold" => format!("job {id} cannot be held"),
+                "release" => format!("job {id} cannot be released"),
+                "first" => format!("job {id} cannot be put first"),
+                "forget" => format!("job {id} cannot be forgotten"),
+                other => format!("{other} does not fit job {id}"),
+            },
+            Problem::BadCommand { .. } => "this command cannot run".into(),
+            Problem::NoSuchFolder { path, .. } => format!("the working folder {path} cannot be used"),
+            Problem::BadField { field, value, .. } => format!("{field} cannot be {value}"),
+            Problem::DiskFull { .. } => "the disk is full: no new jobs are taken".into(),
+            Problem::Database { .. } => "the database could not be used".into(),
+            Problem::NewerDatabase { .. } => "the database was made by a newer nexus".into(),
+            Problem::OtherHost { .. } => "this home belongs to another machine".into(),
+            Problem::HomeUnusable { path, .. } => format!("nexus cannot keep its files in {path}"),
+            Problem::BadConfig { path, line: Some(line), .. } => format!("{path}, line {line} is wrong"),
+            Problem::BadConfig { path, line: None, .. } => format!("{path} is wrong"),
+            Problem::NotStarted { .. } => "the service did not start".into(),
+            Problem::BadRequest { .. } => "the request cannot be read".into(),
+            Problem::NoLog { id, attempt: None } => format!("job {id} has no log"),
+            Problem::NoLog { id, attempt: Some(k) } => format!("job {id} has no attempt {k}"),
+            Problem::Stopping => "the service is stopping".into(),
+            Problem::Internal { .. } => "nexus failed; this is a bug".into(),
+        }
+    }
+
+    /// The reason, if the title does not say it all.
+    pub fn why(&self) -> Option<String> {
+        Some(match self {
+            Problem::BadSelector { error, .. }
+            | Problem::NoSuchFolder { error, .. }
+            | Problem::HomeUnusable { error, .. }
+            | Problem::BadConfig { error, .. }
+            | Problem::NotStarted { error }
+            | Problem::BadRequest { error }
+            | Problem::Internal { error } => error.clone(),
+            Problem::Database { path, error } => format!("{path}: {error}"),
+            Problem::WrongState { state, gpus, .. } => match (state, gpus.as_slice()) {
+                (State::Running, [gpu]) => format!("it is running on GPU {gpu}"),
+                (State::Queued | State::Held, _) => format!("it has not started: it is {}", state.word()),
+                (state, _) if state.has_ended() => format!("it has ended: {}", state.word()),
+                (state, _) => format!("it is {}", state.word()),
+            },
+            Problem::BadCommand { bad } => match bad {
+                BadCommand::Empty => "it is empty".into(),
+                BadCommand::Nul => "it contains a NUL byte, which no program can be given".into(),
+                BadCommand::TooLong { bytes, most } => {
+                    format!("one argument has {bytes} bytes and the system allows {most}")
+                }
+            },
+            Problem::BadField { want, .. } => want.clone(),
+            Problem::DiskFull { path, free_bytes } => {
+                format!("{path} has {} KiB free; running jobs go on", free_bytes / 1024)
+            }
+            Problem::NewerDatabase { path, format, known } => {
+                format!("{path} has format {format}, this nexus knows up to {known}")
+            }
+            Problem::OtherHost { path, host, here } => format!("{path} was made on {host}; this is {here}"),
+            Problem::NoLog { attempt: None, .. } => "it has not started yet".into(),
+            Problem::NoSuchJob { .. } | Problem::NothingMatches { .. } | Problem::NoLog { .. } | Problem::Stopping => {
+                return None;
+            }
+        })
+    }
+
+    /// What to type next.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Problem::NoSuchJob { .. } | Problem::NothingMatches { .. } => "nexus ls, nexus history".into(),
+            Problem::WrongState { id, verb, state, .. } => match (verb.as_str(), state) {
+                ("kill", State::Held | State::Queued) => format!("nexus remove {id}"),
+                ("remove" | "hold" | "first", State::Starting | State::Running) => format!("nexus kill {id}"),
+                ("release", State::Queued) => return None,
+                ("forget", State::Held | State::Queued) => format!("nexus remove {id}"),
+                ("forget", _) => format!("nexus kill {id}"),
+                (_, state) if state.has_ended() => format!("nexus rerun {id} runs it again"),
+                _ => format!("nexus show {id}"),
+            },
+            Problem::BadCommand { bad: BadCommand::Empty } => "nexus add \"python train.py\"".into(),
+            Problem::BadCommand { .. } => "put it into a script and queue that: nexus add bash script.sh".into(),
+            Problem::NoSuchFolder { .. } => "--cwd DIR names another".into(),
+            Problem::DiskFull { .. } => "make room, or nexus forget old jobs".into(),
+            Problem::NewerDatabase { .. } => "use the newer nexus, or another NEXUS_HOME".into(),
+            Problem::OtherHost { .. } => {
+                "set NEXUS_HOME to a folder of this machine; if the machine was only renamed: nexus start --adopt-home"
+                    .into()
+            }
+            Problem::HomeUnusable { .. } => "NEXUS_HOME=/some/folder nexus … uses another place".into(),
+            Problem::BadConfig { path, .. } => format!("correct {path}, or move it away for a fresh one"),
+            Problem::NotStarted { .. } => "nexus doctor".into(),
+            Problem::NoLog { id, .. } => format!("nexus show {id}"),
+            Problem::Database { .. } => "nexus doctor".into(),
+            Problem::BadSelector { .. } => "nexus help selectors".into(),
+            _ => return None,
+        })
+    }
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.title())?;
+        match self.why() {
+            Some(why) => write!(f, ": {why}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Problem {}

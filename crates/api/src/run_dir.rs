@@ -1,0 +1,149 @@
+//! The run directory: the contract between service and shim, described in `docs/run-directory.md`.
+
+use std::path::{Path, PathBuf};
+
+use nexus_core::run::Outcome;
+use serde::{Deserialize, Serialize};
+
+/// Format of everything here. A shim of an older release must still be understood.
+pub const FORMAT: u32 = 1;
+
+pub const STARTED: &str = "started";
+pub const EXIT: &str = "exit.json";
+pub const STDOUT: &str = "stdout.log";
+pub const STDERR: &str = "stderr.log";
+pub const ORDER: &str = "order.idx";
+
+/// Where the `number`th run of a job keeps its files.
+pub fn of_run(log_dir: &Path, job: &str, number: u32) -> PathBuf {
+    let job_dir = log_dir.join(format!("job_{job}"));
+    match number {
+        0 | 1 => job_dir,
+        _ => job_dir.join(format!("attempt_{number}")),
+    }
+}
+
+/// What a shim is told. Travels through the launcher's pipe and never lies on disk: it holds the
+/// job's whole environment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunSpec {
+    pub format: u32,
+    /// `abc.2`
+    pub run: String,
+    pub dir: PathBuf,
+    /// Program and arguments; for a shell command the shell stands first.
+    pub argv: Vec<String>,
+    /// Whether `argv` is a shell with the user's text: then exit 126 and 127 mean it could not start.
+    pub shell: bool,
+    pub cwd: PathBuf,
+    /// The whole environment, in order.
+    pub env: Vec<(String, String)>,
+    /// Two ptys, or pipes and an empty stdin.
+    pub tty: bool,
+    pub columns: u16,
+    pub rows: u16,
+    pub time_limit_ms: Option<u64>,
+    pub warning: Option<Warning>,
+    pub grace_ms: u64,
+    /// Further copy of both streams, opened for append.
+    pub out: Option<PathBuf>,
+    /// Socket on which the service takes [`ShimMessage`]s.
+    pub reports: PathBuf,
+    /// Folder of a cgroup (v2) in which the run may make one of its own.
+    pub cgroup_base: Option<PathBuf>,
+}
+
+/// A signal sent a while before the time limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    pub signal: i32,
+    pub before_ms: u64,
+}
+
+/// Content of `started`: who watches this run. Empty while the shim is on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    pub format: u32,
+    pub run: String,
+    pub shim_pid: u32,
+    /// Start time of the shim in clock ticks since boot, as in `/proc/PID/stat`: tells a reused pid.
+    pub shim_start: u64,
+    pub boot_id: String,
+    /// The command's own process; also its session.
+    pub pid: u32,
+    pub started_at_ms: i64,
+    pub cgroup: Option<PathBuf>,
+}
+
+/// Content of `exit.json`: how the run ended. Written whole or not at all.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExitRecord {
+    pub format: u32,
+    pub run: String,
+    pub status: ExitStatus,
+    pub cause: Cause,
+    pub pid: Option<u32>,
+    pub started_at_ms: Option<i64>,
+    pub ended_at_ms: i64,
+    /// Output that could not be written (a full disk).
+    #[serde(default)]
+    pub lost_output_bytes: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum ExitStatus {
+    Exited {
+        code: i32,
+    },
+    Signaled {
+        signal: i32,
+    },
+    /// The command could not be executed: its own fault (no such program, no such cwd).
+    StartError {
+        error: String,
+        code: Option<i32>,
+    },
+    /// The machine could not do it (fork, pty, disk).
+    MachineError {
+        error: String,
+    },
+}
+
+/// Why the process ended when it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// By itself.
+    Own,
+    /// The shim had been asked to end it.
+    Asked,
+    Timeout,
+}
+
+impl ExitRecord {
+    pub fn outcome(&self) -> Outcome {
+        let (code, signal) = match &self.status {
+            ExitStatus::StartError { error, code } => {
+                return Outcome::StartError { error: error.clone(), code: *code };
+            }
+            ExitStatus::MachineError { error } => return Outcome::MachineError { error: error.clone() },
+            ExitStatus::Exited { code } => (Some(*code), None),
+            ExitStatus::Signaled { signal } => (None, Some(*signal)),
+        };
+        match (self.cause, code, signal) {
+            (Cause::Asked, code, signal) => Outcome::Stopped { code, signal },
+            (Cause::Timeout, code, signal) => Outcome::TimedOut { code, signal },
+            (Cause::Own, Some(code), _) => Outcome::Exited { code },
+            (Cause::Own, None, signal) => Outcome::Signaled { signal: signal.unwrap_or(0) },
+        }
+    }
+}
+
+/// What a shim tells the service, one message a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "say", rename_all = "kebab-case")]
+pub enum ShimMessage {
+    Started(Started),
+    Ended(ExitRecord),
+}

@@ -1,0 +1,108 @@
+//! A live job: what scheduling needs of it. Commands, environments and ended jobs are in the store.
+
+use crate::ids::JobId;
+use crate::request::Request;
+use crate::run::{Outcome, Run, StopCause};
+use crate::time::Time;
+
+/// Where a job stands in the queue: smaller goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The user's priority; [`Place::FRONT`] for jobs that were put first.
+    pub priority: i64,
+    /// Order of submission; negative and falling for jobs put first.
+    pub turn: i64,
+}
+
+impl Place {
+    /// Stands before every priority a user can give.
+    pub const FRONT: i64 = i64::MIN;
+}
+
+/// ```text
+///  Held <──> Queued ──> Active(run) ──> ended (leaves the World)
+///              ^____________/ retry, or a start the machine failed
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    pub id: JobId,
+    pub request: Request,
+    pub place: Place,
+    pub retries: Retries,
+    /// Number of the newest run; 0 before the first.
+    pub runs: u32,
+    pub state: State,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retries {
+    pub allowed: u32,
+    pub used: u32,
+    /// Starts in a row that failed on the machine's side.
+    pub start_failures: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    Held,
+    /// `not_before`: a retry's wait.
+    Queued {
+        not_before: Option<Time>,
+    },
+    Active(Run),
+}
+
+/// How a job ended. Never changes afterwards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    Completed,
+    Failed(Failure),
+    Killed(KillReason),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    Exit { code: i32 },
+    Signal { signal: i32 },
+    Timeout,
+    Lost,
+    StartError,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KillReason {
+    User,
+    Removed,
+    Stopped,
+}
+
+impl End {
+    /// What a job becomes whose last run ended like this. `stop` is what had been asked of the run:
+    /// a process that ended by itself before the signal reached it keeps its own result.
+    pub fn of(outcome: &Outcome, stop: Option<StopCause>) -> End {
+        let killed = stop.map(|cause| match cause {
+            StopCause::User => End::Killed(KillReason::User),
+            StopCause::Stopped => End::Killed(KillReason::Stopped),
+        });
+        match outcome {
+            Outcome::Exited { code: 0 } => End::Completed,
+            Outcome::Exited { code } => End::Failed(Failure::Exit { code: *code }),
+            Outcome::Signaled { signal } => End::Failed(Failure::Signal { signal: *signal }),
+            Outcome::TimedOut { .. } => End::Failed(Failure::Timeout),
+            Outcome::StartError { .. } => End::Failed(Failure::StartError),
+            Outcome::MachineError { .. } => killed.unwrap_or(End::Failed(Failure::StartError)),
+            Outcome::Lost { .. } => killed.unwrap_or(End::Failed(Failure::Lost)),
+            // Nobody here asked: somebody sent the shim a signal.
+            Outcome::Stopped { code, signal } => killed.unwrap_or(End::Failed(match (signal, code) {
+                (Some(signal), _) => Failure::Signal { signal: *signal },
+                (None, code) => Failure::Exit { code: code.unwrap_or(-1) },
+            })),
+            Outcome::NeverStarted => killed.unwrap_or(End::Failed(Failure::StartError)),
+        }
+    }
+
+    /// Whether retries cover this end.
+    pub fn may_be_retried(&self) -> bool {
+        matches!(self, End::Failed(Failure::Exit { .. } | Failure::Signal { .. } | Failure::Lost | Failure::StartError))
+    }
+}

@@ -1,0 +1,76 @@
+//! One attempt of a job, and how it ended.
+
+use crate::ids::{MachineId, RunId};
+use crate::request::GpuSet;
+use crate::time::Time;
+
+/// The GPUs and CPUs a run holds, from the decision to start it until its end is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    pub machine: MachineId,
+    pub gpus: GpuSet,
+    pub cpus: u16,
+}
+
+/// ```text
+///   planned ──> Starting ──> Running ──> (outcome: the run leaves the World)
+///                   └──────────────────────^
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    pub id: RunId,
+    pub lease: Lease,
+    pub planned_at: Time,
+    pub phase: Phase,
+    /// Set once somebody asked for its end.
+    pub stop: Option<StopCause>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Starting,
+    Running { pid: u32, since: Time },
+}
+
+/// Who asked for a run's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopCause {
+    User,
+    /// The whole service is stopped, with its jobs.
+    Stopped,
+}
+
+/// How a run ended: what its shim saw, or what was found of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Exited {
+        code: i32,
+    },
+    Signaled {
+        signal: i32,
+    },
+    /// Ended because `stop` was asked for; `code` or `signal` as the process left.
+    Stopped {
+        code: Option<i32>,
+        signal: Option<i32>,
+    },
+    TimedOut {
+        code: Option<i32>,
+        signal: Option<i32>,
+    },
+    /// The command could not be started: no such program, no such folder. The job's own fault.
+    StartError {
+        error: String,
+        code: Option<i32>,
+    },
+    /// The machine could not start it (fork, disk, permissions): tried again elsewhere or later.
+    MachineError {
+        error: String,
+    },
+    /// Its shim died, or the machine restarted.
+    Lost {
+        error: String,
+    },
+    /// It was stopped before it began.
+    NeverStarted,
+}

@@ -1,0 +1,37 @@
+//! Why a job does not run yet, with the numbers of the filter that said no.
+
+use crate::request::GpuSet;
+use crate::time::Time;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    Held,
+    QueuePaused,
+    /// The service is on its way out and starts nothing more.
+    Stopping,
+    /// The wait before a retry.
+    Retry {
+        until: Time,
+    },
+    /// No machine has that many GPUs (among those allowed, if the job names some).
+    NoSuchGpus {
+        need: u16,
+        exist: u16,
+        on: Option<GpuSet>,
+    },
+    Gpus {
+        need: u16,
+        free: u16,
+        on: Option<GpuSet>,
+    },
+    NoSuchCpus {
+        need: u16,
+        exist: u16,
+    },
+    Cpus {
+        need: u16,
+        free: u16,
+    },
+    /// It fits and starts with the next decision.
+    Next,
+}
