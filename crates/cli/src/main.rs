@@ -1,1 +1,133 @@
-fn main() {}
+//! The binary `nexus`: client, service and launcher in one.
+//!
+//! Shows what the service says and asks it for what the user wants; opens neither database nor GPUs itself.
+
+mod app;
+mod args;
+mod chosen;
+mod client;
+mod collapse;
+mod commands;
+mod ends;
+mod error;
+mod misplaced;
+mod render;
+mod resolve;
+mod signals;
+mod start;
+mod ui;
+mod usage;
+mod values;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use args::{Cli, Verb};
+use clap::Parser;
+
+use crate::app::App;
+use crate::commands::{
+    add, cancel, demo, doctor, first, forget, help, history, hold, kill, logs, ls, pause, queue, release, remove,
+    rerun, restart, resume, service, show, status, stop, wait,
+};
+use crate::error::{CliError, code};
+use crate::ui::Ui;
+
+fn main() -> ExitCode {
+    let raw: Vec<OsString> = std::env::args_os().collect();
+    if raw.get(1).is_some_and(|word| word == "__launcher") {
+        nexus_node::launcher::main();
+    }
+    let cli = match Cli::try_parse_from(&raw) {
+        Ok(cli) => cli,
+        Err(error) => return usage::told(error, &raw),
+    };
+    let ui = Ui::new(cli.color);
+    let ended = match cli.verb {
+        Some(Verb::Service(args)) => return become_service(args),
+        verb => {
+            std::panic::set_hook(Box::new(bug));
+            usage::misplaced_options(&cli.status, verb.as_ref())
+                .and_then(|()| runtime().block_on(run(verb, cli.status, &raw, ui)))
+        }
+    };
+    match ended {
+        Ok(code) => code,
+        Err(error) => report(&error, &Ui::new(cli.color)),
+    }
+}
+
+fn become_service(args: service::ServiceArgs) -> ExitCode {
+    match nexus_node::home::find_home() {
+        Ok(home) => service::run(args, home),
+        Err(_) => ExitCode::from(code::CANNOT_BE_MET),
+    }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime without threads can be made")
+}
+
+async fn run(verb: Option<Verb>, bare: status::StatusArgs, raw: &[OsString], ui: Ui) -> Result<ExitCode, CliError> {
+    let verb = match verb {
+        Some(Verb::Help(args)) => return help::run(args, &ui),
+        Some(Verb::Demo(args)) => return demo::run(args, &ui).await,
+        verb => verb,
+    };
+    let home = nexus_node::home::find_home().map_err(|error| CliError::Home { source: Box::new(error) })?;
+    let app = App { ui, home };
+    match verb {
+        None => status::run(bare, &app, app.started().await?).await,
+        Some(verb) => run_verb(verb, raw, &app).await,
+    }
+}
+
+async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, CliError> {
+    match verb {
+        Verb::Status(args) => status::run(args, app, app.reader()).await,
+        Verb::Add(args) => add::run(*args, raw, app).await,
+        Verb::Queue(args) => queue::run(args, app).await,
+        Verb::History(args) => history::run(args, app).await,
+        Verb::Ls(args) => ls::run(args, app).await,
+        Verb::Show(args) => show::run(args, app).await,
+        Verb::Logs(args) => logs::run(args, app).await,
+        Verb::Kill(args) => kill::run(args, app).await,
+        Verb::Remove(args) => remove::run(args, app).await,
+        Verb::Cancel(args) => cancel::run(args, app).await,
+        Verb::First(args) => first::run(args, app).await,
+        Verb::Hold(args) => hold::run(args, app).await,
+        Verb::Release(args) => release::run(args, app).await,
+        Verb::Rerun(args) => rerun::run(args, app).await,
+        Verb::Wait(args) => wait::run(args, app).await,
+        Verb::Forget(args) => forget::run(args, app).await,
+        Verb::Pause(args) => pause::run(args, app).await,
+        Verb::Resume(args) => resume::run(args, app).await,
+        Verb::Start(args) => commands::start::run(args, app).await,
+        Verb::Stop(args) => stop::run(args, app).await,
+        Verb::Restart(args) => restart::run(args, app).await,
+        Verb::Doctor(args) => doctor::run(args, app).await,
+        Verb::Demo(_) | Verb::Help(_) | Verb::Service(_) => unreachable!("they need no home of the user's"),
+    }
+}
+
+fn report(error: &CliError, ui: &Ui) -> ExitCode {
+    let usage = match error {
+        CliError::Usage { verb, .. } => Some(help::usage_line(verb)),
+        _ => None,
+    };
+    if !matches!(error, CliError::OutputClosed) {
+        ui.failed(&error.told(), usage.as_deref());
+    }
+    ExitCode::from(error.exit_code())
+}
+
+/// A panic is a bug and says so with its own exit code.
+fn bug(panic: &std::panic::PanicHookInfo<'_>) {
+    let told = error::Told {
+        error: "nexus failed; this is a bug".into(),
+        why: Some(panic.to_string()),
+        hint: Some("please report it with the command line".into()),
+    };
+    Ui::new(ui::ColorWhen::Auto).failed(&told, None);
+    std::process::exit(code::BUG.into());
+}

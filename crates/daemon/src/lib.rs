@@ -1,1 +1,21 @@
+//! nexus does here: the service. One engine owns the state; backends run jobs; HTTP answers clients.
+//!
+//! Prints nothing: what it has to say goes to service.log, to clients, or to whoever started it.
 
+mod clock;
+mod config;
+mod engine;
+mod home;
+mod http;
+mod ids;
+mod launch;
+mod machine;
+mod narrate;
+mod select;
+mod service_log;
+mod start;
+mod store;
+mod view;
+mod words;
+
+pub use start::{Options, run};

@@ -1,1 +1,29 @@
+//! Runs jobs on one machine. Forbids what does not belong where jobs live: runtimes, databases, HTTP.
+//!
+//! ```text
+//!   Node (in the service) ──> launcher ── forks ──> shim, one per run ── forks, execs ──> the command
+//!      ^────────────── messages, pidfd, run directory ──┘
+//! ```
+//! Shims outlive both others. The run directory (`nexus_api::run_dir`) is all that is needed to find them again.
 
+pub mod cgroup;
+mod frame;
+pub mod home;
+pub mod inspect;
+mod keeper;
+mod last_line;
+mod launch;
+pub mod launcher;
+mod leftovers;
+pub mod logs;
+mod node;
+mod order;
+pub mod processes;
+mod reports;
+mod shim;
+mod signals;
+mod tidy;
+
+pub use cgroup::Containment;
+pub use last_line::last_line;
+pub use node::{Node, NodeConfig, NodeError, Report, RunPlace};

@@ -1,1 +1,206 @@
+//! Test helpers: the real binary with a service of its own in a temporary home.
+//!
+//! Everything waits for a condition with a deadline; nothing waits for a time.
 
+mod output;
+mod proc;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub use output::Output;
+pub use proc::{alive, children_marked, cmdline};
+
+/// Longer than anything here takes on a loaded machine.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A home for one test. Its service is started by use or by [`Nexus::start`], and ended on drop.
+pub struct Nexus {
+    binary: PathBuf,
+    dir: TempDir,
+    env: Vec<(String, String)>,
+}
+
+impl Nexus {
+    /// A fresh home; no service runs yet. `binary` is `env!("CARGO_BIN_EXE_nexus")`.
+    pub fn fresh(binary: &str) -> Nexus {
+        let dir = tempfile::Builder::new().prefix("nx-").tempdir().expect("a temporary folder");
+        std::fs::create_dir(dir.path().join("work")).expect("a working folder");
+        Nexus { binary: binary.into(), dir, env: Vec::new() }
+    }
+
+    /// A home whose service runs with simulated GPUs.
+    pub fn with_gpus(binary: &str, gpus: u16) -> Nexus {
+        let nexus = Nexus::fresh(binary);
+        nexus.start(gpus);
+        nexus
+    }
+
+    /// Further environment of every command of this home.
+    pub fn env(mut self, name: &str, value: &str) -> Nexus {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    pub fn start(&self, gpus: u16) {
+        self.ok(&["start", "--simulate-gpus", &gpus.to_string()]);
+    }
+
+    /// `NEXUS_HOME`.
+    pub fn home(&self) -> PathBuf {
+        match self.env.iter().find(|(name, _)| name == "NEXUS_HOME") {
+            Some((_, value)) => value.into(),
+            None => self.dir.path().join("home"),
+        }
+    }
+
+    /// The folder commands are typed in.
+    pub fn work(&self) -> PathBuf {
+        self.dir.path().join("work")
+    }
+
+    pub fn binary(&self) -> &Path {
+        &self.binary
+    }
+
+    /// The binary in this home, with a clean environment.
+    pub fn command<S: AsRef<std::ffi::OsStr>>(&self, args: &[S]) -> Command {
+        let mut command = Command::new(&self.binary);
+        command
+            .args(args)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.dir.path())
+            .env("NEXUS_HOME", self.dir.path().join("home"))
+            .env("TZ", "UTC")
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .current_dir(self.work())
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub fn run<S: AsRef<std::ffi::OsStr>>(&self, args: &[S]) -> Output {
+        let shown: Vec<String> = args.iter().map(|arg| arg.as_ref().to_string_lossy().into_owned()).collect();
+        let done = self.command(args).output().expect("the binary runs");
+        Output::new(format!("nexus {}", shown.join(" ")), done)
+    }
+
+    /// Must succeed; stdout without the last newline.
+    #[track_caller]
+    pub fn ok<S: AsRef<std::ffi::OsStr>>(&self, args: &[S]) -> String {
+        self.run(args).expect_code(0).stdout.trim_end_matches('\n').to_string()
+    }
+
+    /// Must fail with this code; stderr.
+    #[track_caller]
+    pub fn fails<S: AsRef<std::ffi::OsStr>>(&self, code: i32, args: &[S]) -> String {
+        self.run(args).expect_code(code).stderr
+    }
+
+    #[track_caller]
+    pub fn json<S: AsRef<std::ffi::OsStr>>(&self, args: &[S]) -> Value {
+        let text = self.ok(args);
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("no JSON ({error}): {text}"))
+    }
+
+    /// Queues a shell command; its id.
+    #[track_caller]
+    pub fn add(&self, command: &str) -> String {
+        self.ok(&["add", command])
+    }
+
+    /// Queues with options; its id.
+    #[track_caller]
+    pub fn add_with(&self, options: &[&str], command: &str) -> String {
+        let args: Vec<&str> = [&["add"], options, &[command]].concat();
+        self.ok(&args)
+    }
+
+    /// The job as `show --json` tells it.
+    #[track_caller]
+    pub fn job(&self, id: &str) -> Value {
+        self.json(&["show", id, "--json"])
+    }
+
+    /// Waits for the job's end; the job as it is then.
+    #[track_caller]
+    pub fn ended(&self, id: &str) -> Value {
+        // Exit 1 says that it did not complete: the caller looks for itself.
+        let waited = self.run(&["wait", id]);
+        assert!(matches!(waited.code, 0 | 1), "{waited}");
+        self.job(id)
+    }
+
+    /// Queues a shell command and waits for its end.
+    #[track_caller]
+    pub fn done(&self, command: &str) -> Value {
+        let id = self.add(command);
+        self.ended(&id)
+    }
+
+    /// Waits until the job is in this state.
+    #[track_caller]
+    pub fn in_state(&self, id: &str, state: &str) -> Value {
+        until(&format!("{id} is {state}"), || Some(self.job(id)).filter(|job| job["state"] == state))
+    }
+
+    #[track_caller]
+    pub fn stdout_of(&self, id: &str) -> String {
+        let path = self.job(id)["stdout_path"].as_str().expect("a path").to_string();
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    pub fn service_log(&self) -> String {
+        std::fs::read_to_string(self.home().join("service.log")).unwrap_or_default()
+    }
+
+    #[track_caller]
+    pub fn service_pid(&self) -> u32 {
+        let pid = self.json(&["doctor", "--json"])["service"]["pid"].as_u64();
+        u32::try_from(pid.expect("the service runs")).expect("a pid")
+    }
+
+    /// `kill -9`, and waits until it is gone.
+    #[track_caller]
+    pub fn kill_service(&self) {
+        let pid = self.service_pid();
+        kill(pid, libc::SIGKILL);
+        until("the service is gone", || (!alive(pid)).then_some(()));
+    }
+
+    /// Makes a file of the test's own.
+    pub fn file(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.work().join(name);
+        std::fs::write(&path, content).expect("the test's own folder is writable");
+        path
+    }
+}
+
+impl Drop for Nexus {
+    fn drop(&mut self) {
+        // A home that never had a service has nothing to stop.
+        let _ = self.command(&["stop", "-y"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    }
+}
+
+pub fn kill(pid: u32, signal: i32) {
+    // SAFETY: kill(2) touches no memory of ours.
+    unsafe { libc::kill(pid as libc::pid_t, signal) };
+}
+
+/// Asks until there is an answer; panics when the deadline has passed.
+#[track_caller]
+pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(start.elapsed() < DEADLINE, "not within {DEADLINE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,199 @@
+//! Frozen samples of every format: what was once written must be read for ever, and be written alike.
+//!
+//! A sample is never edited. A format that changes gets a new number and samples of its own.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::path::PathBuf;
+
+use nexus_api::events::Event;
+use nexus_api::jobs::{Job, JobDetail, JobSpec};
+use nexus_api::problem::Problem;
+use nexus_api::run_dir::{self, ExitRecord, RunSpec, ShimMessage, Started};
+use nexus_api::service::{Service, StartReport, Status};
+use nexus_core::run::Outcome;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// Name of a file, and the reading of it into its type.
+type Sample = (&'static str, fn(&str));
+
+/// Each sample and the type that reads it.
+const SAMPLES: &[Sample] = &[
+    ("run_spec", reads_and_writes::<RunSpec>),
+    ("run_spec_least", reads_and_writes::<RunSpec>),
+    ("started", reads_and_writes::<Started>),
+    ("started_least", reads_and_writes::<Started>),
+    ("exit_exited", reads_and_writes::<ExitRecord>),
+    ("exit_signaled", reads_and_writes::<ExitRecord>),
+    ("exit_asked", reads_and_writes::<ExitRecord>),
+    ("exit_timeout", reads_and_writes::<ExitRecord>),
+    ("exit_start_error", reads_and_writes::<ExitRecord>),
+    ("exit_machine_error", reads_and_writes::<ExitRecord>),
+    ("shim_started", reads_and_writes::<ShimMessage>),
+    ("shim_ended", reads_and_writes::<ShimMessage>),
+    ("job_spec_minimal", reads::<JobSpec>),
+    ("job_spec_defaults", reads_and_writes::<JobSpec>),
+    ("job_spec_full", reads_and_writes::<JobSpec>),
+    ("jobs_waiting", reads_and_writes::<Vec<Job>>),
+    ("job_starting", reads_and_writes::<Job>),
+    ("job_running", reads_and_writes::<Job>),
+    ("jobs_ended", reads_and_writes::<Vec<Job>>),
+    ("job_detail", reads_and_writes::<JobDetail>),
+    ("status", reads_and_writes::<Status>),
+    ("service", reads_and_writes::<Service>),
+    ("events", reads_and_writes::<Vec<Event>>),
+    ("start_reports", reads_and_writes::<Vec<StartReport>>),
+    ("problems", reads_and_writes::<Vec<Problem>>),
+];
+
+/// Names a script may rely on: the list of the specification.
+const JOB_FIELDS: &str = "id name project command argv state reason detail waiting exit_code signal request machine \
+    class gpus pid priority attempt retries tags sweep params submitted_at started_at ended_at runtime_seconds cwd \
+    log_dir stdout_path stderr_path results results_state links";
+
+/// What this product adds to them.
+const FURTHER_JOB_FIELDS: &str = "simulated position rerun_of";
+
+#[test]
+fn every_sample_is_read_and_written_alike() {
+    for (name, check) in SAMPLES {
+        check(name);
+    }
+}
+
+#[test]
+fn every_file_is_a_sample_of_the_list() {
+    let listed: BTreeSet<String> = SAMPLES.iter().map(|(name, _)| format!("{name}.json")).collect();
+    let found: BTreeSet<String> = std::fs::read_dir(folder())
+        .expect("the samples are in frozen/v1")
+        .map(|entry| entry.expect("a readable folder").file_name().to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(found, listed);
+}
+
+#[test]
+fn what_a_submission_leaves_out_has_its_default() {
+    assert_eq!(read::<JobSpec>("job_spec_minimal"), read::<JobSpec>("job_spec_defaults"));
+}
+
+#[test]
+fn a_record_of_before_the_count_of_lost_output_is_read() {
+    let mut record = value("exit_exited");
+    record.as_object_mut().expect("an object").remove("lost_output_bytes");
+    let record: ExitRecord = serde_json::from_value(record).expect("an older record");
+    assert_eq!(record, read::<ExitRecord>("exit_exited"));
+}
+
+#[test]
+fn a_job_has_the_fields_scripts_rely_on_and_none_is_left_out() {
+    let expected: BTreeSet<&str> = JOB_FIELDS.split_whitespace().chain(FURTHER_JOB_FIELDS.split_whitespace()).collect();
+    let jobs = [value("jobs_waiting"), value("jobs_ended"), Value::Array(vec![value("job_running")])];
+    for job in jobs.iter().flat_map(|list| list.as_array().expect("a list")) {
+        let fields: BTreeSet<&str> = job.as_object().expect("an object").keys().map(String::as_str).collect();
+        assert_eq!(fields, expected);
+    }
+    let detail = value("job_detail");
+    let runs = detail["runs"].as_array().expect("attempts stand under runs");
+    assert!(runs.iter().all(|run| run.get("outcome").is_some()), "a run's end is its outcome");
+}
+
+#[test]
+fn samples_show_every_state_and_every_way_to_wait() {
+    let jobs = ["jobs_waiting", "jobs_ended"].map(read::<Vec<Job>>).concat();
+    let jobs = jobs.into_iter().chain([read::<Job>("job_running"), read::<Job>("job_starting")]).collect::<Vec<_>>();
+    for state in nexus_api::jobs::State::ALL {
+        assert!(jobs.iter().any(|job| job.state == state), "no sample is {}", state.word());
+        assert_eq!(serde_json::to_value(state).expect("a word"), state.word());
+    }
+    let ways: BTreeSet<String> =
+        jobs.iter().filter_map(|job| Some(value_of(job.waiting.as_ref()?)["kind"].to_string())).collect();
+    assert_eq!(ways.len(), 9, "{ways:?}");
+}
+
+#[test]
+fn samples_show_every_problem_and_each_has_words() {
+    let samples = read::<Vec<Problem>>("problems");
+    let shown: BTreeSet<u32> = samples.iter().map(number_of).collect();
+    assert_eq!(shown, (1..=18).collect(), "a problem lacks a sample");
+    for problem in samples {
+        assert!(!problem.title().is_empty(), "{problem:?}");
+        assert!(problem.why().is_none_or(|why| !why.is_empty()), "{problem:?}");
+        assert!(problem.hint().is_none_or(|hint| !hint.is_empty()), "{problem:?}");
+    }
+}
+
+#[test]
+fn exit_records_mean_these_outcomes() {
+    let table = [
+        ("exit_exited", Outcome::Exited { code: 3 }),
+        ("exit_signaled", Outcome::Signaled { signal: 9 }),
+        ("exit_asked", Outcome::Stopped { code: None, signal: Some(15) }),
+        ("exit_timeout", Outcome::TimedOut { code: Some(0), signal: None }),
+        ("exit_start_error", Outcome::StartError { error: "no such program: pyton".into(), code: Some(127) }),
+        ("exit_machine_error", Outcome::MachineError { error: "failed to fork: out of memory".into() }),
+    ];
+    for (name, outcome) in table {
+        assert_eq!(read::<ExitRecord>(name).outcome(), outcome, "{name}");
+    }
+}
+
+#[test]
+fn runs_have_folders_of_their_own() {
+    let of_run = |number| run_dir::of_run("/logs".as_ref(), "abc", number);
+    assert_eq!(of_run(1), PathBuf::from("/logs/job_abc"));
+    assert_eq!(of_run(2), PathBuf::from("/logs/job_abc/attempt_2"));
+}
+
+/// A new problem does not compile here until it has a number, and is not shown until it has a sample.
+fn number_of(problem: &Problem) -> u32 {
+    match problem {
+        Problem::NoSuchJob { .. } => 1,
+        Problem::NothingMatches { .. } => 2,
+        Problem::BadSelector { .. } => 3,
+        Problem::WrongState { .. } => 4,
+        Problem::BadCommand { .. } => 5,
+        Problem::NoSuchFolder { .. } => 6,
+        Problem::BadField { .. } => 7,
+        Problem::DiskFull { .. } => 8,
+        Problem::Database { .. } => 9,
+        Problem::NewerDatabase { .. } => 10,
+        Problem::OtherHost { .. } => 11,
+        Problem::HomeUnusable { .. } => 12,
+        Problem::BadConfig { .. } => 13,
+        Problem::NotStarted { .. } => 14,
+        Problem::BadRequest { .. } => 15,
+        Problem::NoLog { .. } => 16,
+        Problem::Stopping => 17,
+        Problem::Internal { .. } => 18,
+    }
+}
+
+fn reads_and_writes<T: DeserializeOwned + Serialize + PartialEq + Debug>(name: &str) {
+    let sample = value(name);
+    let written = value_of(&read::<T>(name));
+    assert_eq!(written, sample, "{name} is written otherwise");
+}
+
+fn reads<T: DeserializeOwned>(name: &str) {
+    read::<T>(name);
+}
+
+fn read<T: DeserializeOwned>(name: &str) -> T {
+    serde_json::from_value(value(name)).unwrap_or_else(|error| panic!("{name} is not read any more: {error}"))
+}
+
+fn value_of(thing: &impl Serialize) -> Value {
+    serde_json::to_value(thing).expect("it can be written")
+}
+
+fn value(name: &str) -> Value {
+    let path = folder().join(format!("{name}.json"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("frozen/v1")
+}

@@ -1,0 +1,167 @@
+//! Talks to the service: one typed call for each thing it can be asked.
+
+mod events;
+mod http;
+
+use std::path::PathBuf;
+
+use nexus_api::jobs::{Action, Job, JobDetail, JobQuery, JobSpec, OnJobs, Rerun, Submitted};
+use nexus_api::paths::Home;
+use nexus_api::service::{Service, SimulatedGpus, Status, Stop};
+use serde_json::Value;
+
+pub use self::events::Events;
+pub use self::http::Body;
+use crate::error::CliError;
+
+/// A request names at most this many jobs in its path.
+const IDS_IN_A_PATH: usize = 1000;
+
+/// The service takes at most 2 MB a request; a batch of submissions stays well below.
+const BATCH_BYTES: usize = 1_000_000;
+
+pub struct Client {
+    socket: PathBuf,
+    home: PathBuf,
+}
+
+/// Which part of a log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogQuery {
+    pub stream: Option<&'static str>,
+    pub attempt: Option<u32>,
+    pub tail: Option<u64>,
+    pub follow: bool,
+}
+
+impl Client {
+    pub fn new(home: &Home) -> Client {
+        Client { socket: home.socket(), home: home.dir.clone() }
+    }
+
+    pub async fn service(&self) -> Result<Service, CliError> {
+        self.get("/v1/service").await
+    }
+
+    /// `look`: failures shown now are not shown again.
+    pub async fn status(&self, look: bool) -> Result<Status, CliError> {
+        self.get(if look { "/v1/status?look=true" } else { "/v1/status" }).await
+    }
+
+    pub async fn jobs(&self, query: &JobQuery) -> Result<Vec<Job>, CliError> {
+        let limit = query.limit.map(|limit| limit.to_string());
+        let path = path(
+            "/v1/jobs",
+            &[
+                ("select", query.select.as_deref()),
+                ("state", query.state.as_deref()),
+                ("since", query.since.as_deref()),
+                ("limit", limit.as_deref()),
+            ],
+        );
+        self.get(&path).await
+    }
+
+    pub async fn jobs_by_id(&self, ids: &[String]) -> Result<Vec<Job>, CliError> {
+        let mut jobs = Vec::with_capacity(ids.len());
+        for some in ids.chunks(IDS_IN_A_PATH) {
+            jobs.extend(self.jobs(&JobQuery { select: Some(some.join("\n")), ..JobQuery::default() }).await?);
+        }
+        Ok(jobs)
+    }
+
+    pub async fn job(&self, id: &str, env: bool) -> Result<JobDetail, CliError> {
+        self.get(&path(&format!("/v1/jobs/{}", encode(id)), &[("env", env.then_some("true"))])).await
+    }
+
+    /// Submits `copies` of a job, in as few requests as fit.
+    pub async fn submit(&self, spec: &JobSpec, copies: usize, dry_run: bool) -> Result<Submitted, CliError> {
+        let path = path("/v1/jobs", &[("dry_run", dry_run.then_some("true"))]);
+        let bytes = serde_json::to_vec(spec).map_or(0, |text| text.len());
+        let mut all = Submitted { jobs: Vec::with_capacity(copies) };
+        let mut left = copies;
+        while left > 0 {
+            let batch = left.min((BATCH_BYTES / bytes.max(1)).max(1));
+            let submitted: Submitted = self.post(&path, &vec![spec; batch]).await?;
+            all.jobs.extend(submitted.jobs);
+            left -= batch;
+        }
+        Ok(all)
+    }
+
+    /// Does something to jobs, all or none, and answers with their state after it.
+    pub async fn act(&self, action: Action, ids: Vec<String>) -> Result<Vec<Job>, CliError> {
+        self.post(&format!("/v1/jobs/{}", action.word()), &OnJobs { ids }).await
+    }
+
+    pub async fn rerun(&self, rerun: &Rerun) -> Result<Submitted, CliError> {
+        self.post("/v1/jobs/rerun", rerun).await
+    }
+
+    pub async fn log(&self, id: &str, query: &LogQuery) -> Result<Body, CliError> {
+        let (attempt, tail) = (query.attempt.map(|k| k.to_string()), query.tail.map(|n| n.to_string()));
+        let path = path(
+            &format!("/v1/jobs/{}/log", encode(id)),
+            &[
+                ("stream", query.stream),
+                ("attempt", attempt.as_deref()),
+                ("tail", tail.as_deref()),
+                ("follow", query.follow.then_some("true")),
+            ],
+        );
+        self.stream(&path).await
+    }
+
+    pub async fn pause_queue(&self, paused: bool) -> Result<(), CliError> {
+        let path = if paused { "/v1/queue/pause" } else { "/v1/queue/resume" };
+        self.post::<Value, Value>(path, &Value::Null).await.map(drop)
+    }
+
+    pub async fn stop(&self, keep_jobs: bool) -> Result<(), CliError> {
+        self.post::<Stop, Value>("/v1/service/stop", &Stop { keep_jobs }).await.map(drop)
+    }
+
+    pub async fn simulate_gpus(&self, count: u16) -> Result<(), CliError> {
+        self.put("/v1/service/simulated-gpus", &SimulatedGpus { count }).await
+    }
+
+    /// Begins to listen; what happens from now on is heard.
+    pub async fn events(&self) -> Result<Events, CliError> {
+        Ok(Events::new(self.stream("/v1/events").await?))
+    }
+}
+
+/// A path with those of the parameters that are there.
+fn path(base: &str, parameters: &[(&str, Option<&str>)]) -> String {
+    let mut path = base.to_string();
+    let given = parameters.iter().filter_map(|(name, value)| value.map(|value| (name, value)));
+    for (place, (name, value)) in given.enumerate() {
+        path.push(if place == 0 { '?' } else { '&' });
+        path.push_str(&format!("{name}={}", encode(value)));
+    }
+    path
+}
+
+/// Percent-encodes all but unreserved bytes.
+fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(char::from(byte)),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_encoded_and_absent_ones_left_out() {
+        let parameters = [("select", Some("a\nname:é &")), ("state", None), ("limit", Some("3"))];
+        assert_eq!(path("/v1/jobs", &parameters), "/v1/jobs?select=a%0Aname%3A%C3%A9%20%26&limit=3");
+        assert_eq!(path("/v1/jobs", &[("a", None)]), "/v1/jobs");
+    }
+}

@@ -1,0 +1,141 @@
+//! HTTP/1.1 over the service's unix socket, one connection a request.
+
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use nexus_api::problem::Problem;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
+
+use super::Client;
+use crate::error::CliError;
+
+/// A service that has not begun to answer by then is told about, not waited for.
+const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+
+/// An answer that is read as it comes.
+pub struct Body {
+    incoming: Incoming,
+}
+
+impl Body {
+    /// The next bytes; none at the end.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, CliError> {
+        loop {
+            match self.incoming.frame().await {
+                None => return Ok(None),
+                Some(Ok(frame)) => {
+                    if let Ok(bytes) = frame.into_data() {
+                        return Ok(Some(bytes));
+                    }
+                }
+                Some(Err(error)) => return Err(CliError::ServiceLeft { source: Some(error.into()) }),
+            }
+        }
+    }
+}
+
+impl Client {
+    pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, CliError> {
+        let response = self.send(Method::GET, path, Bytes::new()).await?;
+        read(path, response).await
+    }
+
+    pub(super) async fn post<B: Serialize, T: DeserializeOwned>(&self, path: &str, body: &B) -> Result<T, CliError> {
+        let response = self.send(Method::POST, path, json(body)).await?;
+        read(path, response).await
+    }
+
+    pub(super) async fn put<B: Serialize>(&self, path: &str, body: &B) -> Result<(), CliError> {
+        let response = self.send(Method::PUT, path, json(body)).await?;
+        read::<serde_json::Value>(path, response).await.map(drop)
+    }
+
+    pub(super) async fn stream(&self, path: &str) -> Result<Body, CliError> {
+        let response = self.send(Method::GET, path, Bytes::new()).await?;
+        match response.status().is_success() {
+            true => Ok(Body { incoming: response.into_body() }),
+            false => Err(refusal(path, response).await),
+        }
+    }
+
+    /// Whether somebody listens on the socket.
+    pub async fn answers(&self) -> Result<bool, CliError> {
+        match self.connect("").await {
+            Ok(_) => Ok(true),
+            Err(CliError::NoService { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn connect(&self, path: &str) -> Result<UnixStream, CliError> {
+        UnixStream::connect(&self.socket).await.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused | io::ErrorKind::NotADirectory => {
+                CliError::NoService { home: self.home.clone() }
+            }
+            _ => connection(path)(error),
+        })
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>, CliError> {
+        let stream = self.connect(path).await?;
+        let (mut sender, connection_work) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(connection(path))?;
+        tokio::spawn(connection_work);
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "nexus")
+            .header("content-type", "application/json")
+            .body(Full::new(body))
+            .map_err(connection(path))?;
+        match tokio::time::timeout(ANSWER_LIMIT, sender.send_request(request)).await {
+            Ok(answered) => answered.map_err(connection(path)),
+            Err(late) => Err(connection(path)(late)),
+        }
+    }
+}
+
+fn connection<E: Error + Send + Sync + 'static>(path: &str) -> impl FnOnce(E) -> CliError {
+    let path = path.split('?').next().unwrap_or_default().to_string();
+    move |error| CliError::Connection { path, source: error.into() }
+}
+
+fn json<B: Serialize>(body: &B) -> Bytes {
+    serde_json::to_vec(body).expect("types of the interface are writable as JSON").into()
+}
+
+async fn whole(path: &str, response: Response<Incoming>) -> Result<Bytes, CliError> {
+    Ok(response.into_body().collect().await.map_err(connection(path))?.to_bytes())
+}
+
+async fn read<T: DeserializeOwned>(path: &str, response: Response<Incoming>) -> Result<T, CliError> {
+    if !response.status().is_success() {
+        return Err(refusal(path, response).await);
+    }
+    let bytes = whole(path, response).await?;
+    let text: &[u8] = if bytes.is_empty() { b"null" } else { &bytes };
+    serde_json::from_slice(text).map_err(|source| CliError::Answer { path: path.to_string(), source })
+}
+
+/// What the service said instead of what was asked for.
+async fn refusal(path: &str, response: Response<Incoming>) -> CliError {
+    let status = response.status();
+    let bytes = match whole(path, response).await {
+        Ok(bytes) => bytes,
+        Err(error) => return error,
+    };
+    match serde_json::from_slice::<Problem>(&bytes) {
+        Ok(problem) => CliError::Problem(problem),
+        Err(_) => {
+            let said = String::from_utf8_lossy(&bytes);
+            CliError::Connection { path: path.to_string(), source: format!("it answered {status}: {said}").into() }
+        }
+    }
+}

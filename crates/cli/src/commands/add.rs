@@ -1,0 +1,215 @@
+//! `nexus add`: queue a job.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use jiff::Zoned;
+use nexus_api::env::Env;
+use nexus_api::jobs::{Job, JobSpec, State, Waiting};
+use nexus_api::problem::Problem;
+
+use crate::app::App;
+use crate::client::Client;
+use crate::error::CliError;
+use crate::render::paint::Paint;
+use crate::render::place;
+use crate::render::reason::{self, Capacity};
+use crate::resolve::{Surroundings, resolve};
+use crate::ui;
+
+/// Add a job to the queue
+///
+/// One argument is a shell command and goes unchanged to bash -c. Two or more arguments, or any after --,
+/// are a program and its exact arguments, without a shell. Options of add stand before the command: from its
+/// first word on, all belongs to it. The job gets the environment and the folder of this moment.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  nexus add \"python train.py --model gpt2\"
+  nexus add --gpus 2 --time 4h python train.py --lr 3
+  nexus add --gpus 0 \"tar czf data.tgz data && rm -r data\"")]
+pub struct AddArgs {
+    /// A name, for name:x
+    #[arg(long)]
+    pub name: Option<String>,
+    /// A project, for project:x
+    #[arg(long)]
+    pub project: Option<String>,
+    /// How many GPUs it needs, 0 for a job on the CPU [default: 1]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    pub gpus: Option<String>,
+    /// How many CPUs it needs [default: 1 for a CPU job, else 0]
+    #[arg(long, value_name = "N")]
+    pub cpus: Option<u16>,
+    /// GPUs it may use, as in 0-3,5
+    #[arg(long, value_name = "GPUS")]
+    pub on: Vec<String>,
+    /// Lower runs first, may be negative
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    pub priority: i32,
+    /// Ends it after this time, as in 90s, 30m, 4h, 2d
+    #[arg(long, value_name = "TIME")]
+    pub time: Option<String>,
+    /// Sends a signal before the time limit, as in USR1@120s
+    #[arg(long, value_name = "SIGNAL@TIME")]
+    pub signal: Option<String>,
+    /// Time between TERM and KILL when it is ended [default: 10s]
+    #[arg(long, value_name = "TIME")]
+    pub grace: Option<String>,
+    /// How often it is tried again when it fails
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub retries: u32,
+    /// Sets a variable for it
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub env: Vec<String>,
+    /// Sets the variables of a file with lines NAME=value
+    #[arg(long, value_name = "FILE")]
+    pub env_file: Vec<PathBuf>,
+    /// The folder it runs in [default: this one]
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+    /// A further copy of its output, appended to this file
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// A tag, for tag:x
+    #[arg(long)]
+    pub tag: Vec<String>,
+    /// How many copies are queued
+    #[arg(short = 'x', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub copies: u32,
+    /// Keeps it from starting until nexus release
+    #[arg(long)]
+    pub hold: bool,
+    /// Gives it pipes instead of a terminal
+    #[arg(long)]
+    pub no_tty: bool,
+    /// Says where it would start, and queues nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Prints the jobs as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Prints the id alone
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// A shell command in quotes, or a program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+pub async fn run(args: AddArgs, raw: &[OsString], app: &App) -> Result<ExitCode, CliError> {
+    let surroundings = look_around(&args, raw, app)?;
+    let spec = resolve(&args, surroundings).map_err(|usage| usage.of("add"))?;
+    check(&spec)?;
+    let client = app.started().await?;
+    let copies = args.copies as usize;
+    let submitted = client.submit(&spec, copies, args.dry_run).await?;
+    warn_without_gpus(&submitted.jobs, app);
+    if args.json {
+        app.ui.json(&submitted)?;
+    } else if args.quiet || (!app.ui.out_is_terminal() && !args.dry_run) {
+        let ids: String = submitted.jobs.iter().map(|job| format!("{}\n", job.id)).collect();
+        app.ui.data(&ids)?;
+    } else {
+        tell(&client, &submitted.jobs, args.dry_run, app).await?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether `--` stood before the command, which makes up the last `words` of what was typed.
+pub fn is_escaped(raw: &[OsString], words: usize) -> bool {
+    raw.len().checked_sub(words + 1).is_some_and(|before| raw[before] == "--")
+}
+
+fn look_around(args: &AddArgs, raw: &[OsString], app: &App) -> Result<Surroundings, CliError> {
+    let mut env = Env::new();
+    for (name, value) in std::env::vars_os() {
+        match (name.into_string(), value.into_string()) {
+            (Ok(name), Ok(value)) => {
+                env.insert(name, value);
+            }
+            (Ok(name), Err(_)) => app.ui.warn(&format!("{name} is not valid UTF-8 and is left out")),
+            (Err(name), _) => app.ui.warn(&format!("the variable {name:?} is not valid UTF-8 and is left out")),
+        }
+    }
+    let mut env_files = Vec::new();
+    for path in &args.env_file {
+        let shown = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(CliError::io(format!("--env-file {shown} cannot be read")))?;
+        env_files.push((shown, text));
+    }
+    let cwd = std::env::current_dir().map_err(CliError::io("the folder this was typed in cannot be found"))?;
+    Ok(Surroundings { env, cwd, window: ui::window(), env_files, escaped: is_escaped(raw, args.command.len()) })
+}
+
+/// What is cheap to see here, before a service is started for it.
+fn check(spec: &JobSpec) -> Result<(), CliError> {
+    spec.command.check().map_err(|bad| Problem::BadCommand { bad })?;
+    let problem = |error: String| Problem::NoSuchFolder { path: spec.cwd.clone(), error };
+    match std::fs::metadata(&spec.cwd) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(problem("it is not a folder".into()).into()),
+        Err(error) => Err(problem(error.to_string()).into()),
+    }
+}
+
+fn warn_without_gpus(jobs: &[Job], app: &App) {
+    if jobs.iter().any(|job| matches!(job.waiting, Some(Waiting::NoSuchGpus { exist: 0, .. }))) {
+        app.ui.warn("there is no GPU here: the job waits for one; --gpus 0 runs it on the CPU");
+    }
+}
+
+async fn tell(client: &Client, jobs: &[Job], dry_run: bool, app: &App) -> Result<(), CliError> {
+    let capacity = Capacity::of(&client.status(false).await?);
+    let now = Zoned::now();
+    let lines: String = jobs
+        .iter()
+        .map(|job| match dry_run {
+            true => format!("would be queued: {}\n", prospect(job, capacity, &now)),
+            false => format!("{}\n", line(job, capacity, &now, app.ui.paint())),
+        })
+        .collect();
+    app.ui.data(&lines)
+}
+
+/// `abc  position 3, waits for 1 GPU (0 of 2 free)`
+pub fn line(job: &Job, capacity: Capacity, now: &Zoned, paint: Paint) -> String {
+    format!("{}  {}", paint.id(&job.id), prospect(job, capacity, now))
+}
+
+fn prospect(job: &Job, capacity: Capacity, now: &Zoned) -> String {
+    match job.state {
+        State::Starting | State::Running => match job.request.gpus {
+            0 => "starts now on the CPU".into(),
+            _ => format!("starts now{}", place::on_place(job)),
+        },
+        state if state.has_ended() => state.word().to_string(),
+        _ => {
+            let position = job.position.map(|position| format!("position {position}"));
+            let reason = Some(reason::of_job(job, capacity, now)).filter(|reason| !reason.is_empty());
+            let parts: Vec<String> = position.into_iter().chain(reason).collect();
+            if parts.is_empty() { "queued".into() } else { parts.join(", ") }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::paint::PLAIN;
+    use crate::render::samples;
+
+    #[test]
+    fn one_line_says_when_and_where() {
+        let (capacity, now) = (Capacity { gpus: 2, cpus: 8 }, samples::now());
+        let mut job = samples::queued("abc");
+        job.position = Some(3);
+        job.waiting = Some(Waiting::Gpus { need: 1, free: 0, on: None });
+        assert_eq!(line(&job, capacity, &now, PLAIN), "abc  position 3, waits for 1 GPU (0 of 2 free)");
+        assert_eq!(line(&samples::running("abc", &[0]), capacity, &now, PLAIN), "abc  starts now on GPU 0");
+        let mut held = samples::queued("abc");
+        held.state = State::Held;
+        assert_eq!(line(&held, capacity, &now, PLAIN), "abc  held: nexus release abc");
+    }
+}

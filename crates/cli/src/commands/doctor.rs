@@ -1,0 +1,206 @@
+//! `nexus doctor`: is all well, and if not, what mends it.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use nexus_api::paths::Home;
+use nexus_api::service::{Service, Status};
+use rustix::fs::{Access, access, statvfs};
+use serde::Serialize;
+
+use crate::app::App;
+use crate::error::{CliError, code};
+use crate::render;
+use crate::render::doctor::{Finding, Level};
+use crate::render::text::counted;
+
+const LITTLE_DISK_BYTES: u64 = 1 << 30;
+const NO_DISK_BYTES: u64 = 64 << 20;
+
+/// Check service, home, disk, programs and GPUs
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  nexus doctor")]
+pub struct DoctorArgs {
+    /// Prints the findings as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `doctor --json`
+#[derive(Debug, Serialize)]
+struct Report {
+    /// Null when none runs.
+    service: Option<Service>,
+    checks: Vec<Finding>,
+}
+
+pub async fn run(args: DoctorArgs, app: &App) -> Result<ExitCode, CliError> {
+    let client = app.reader();
+    let (service, trouble) = match client.service().await {
+        Ok(service) => (Some(service), None),
+        Err(CliError::NoService { .. }) => (None, None),
+        Err(error) => (None, Some(error)),
+    };
+    let status = match &service {
+        Some(_) => client.status(false).await.ok(),
+        None => None,
+    };
+    let checks = vec![
+        service_check(service.as_ref(), trouble.as_ref()),
+        home_check(&app.home),
+        disk_check(&app.home),
+        database_check(&app.home, service.as_ref()),
+        containment_check(service.as_ref()),
+        program_check("bash", "commands run in sh instead", "install bash"),
+        program_check("screen", "needed only for jobs in GNU screen", "install screen to use it"),
+        gpu_check(status.as_ref()),
+    ];
+    let bad = checks.iter().any(|finding| finding.level == Level::Bad);
+    match args.json {
+        true => app.ui.json(&Report { service, checks })?,
+        false => app.ui.data(&render::doctor::doctor(&checks, app.ui.paint()))?,
+    }
+    Ok(if bad { ExitCode::from(code::CANNOT_BE_MET) } else { ExitCode::SUCCESS })
+}
+
+fn found(name: &'static str, level: Level, says: impl Into<String>, mend: Option<&str>) -> Finding {
+    Finding { name, level, says: says.into(), mend: mend.map(String::from) }
+}
+
+fn service_check(service: Option<&Service>, trouble: Option<&CliError>) -> Finding {
+    let name = "service";
+    let here = env!("CARGO_PKG_VERSION");
+    match (service, trouble) {
+        (Some(service), _) if service.version != here => {
+            let says = format!("version {} runs (pid {}), this is {here}", service.version, service.pid);
+            found(name, Level::Warn, says, Some("nexus restart; jobs go on"))
+        }
+        (Some(service), _) => {
+            found(name, Level::Ok, format!("runs (pid {}, version {here}) on {}", service.pid, service.host), None)
+        }
+        (None, Some(error)) => {
+            let why = error.told().why.map(|why| format!(": {why}")).unwrap_or_default();
+            found(name, Level::Bad, format!("{error}{why}"), Some("nexus restart; service.log may tell more"))
+        }
+        (None, None) => found(name, Level::Warn, "none runs in this home", Some("nexus start")),
+    }
+}
+
+fn home_check(home: &Home) -> Finding {
+    let (name, shown) = ("home", home.dir.display());
+    let exists = home.dir.exists();
+    let place = nearest(&home.dir);
+    match access(place, Access::WRITE_OK | Access::EXEC_OK) {
+        Ok(()) if exists => found(name, Level::Ok, format!("{shown} is writable"), None),
+        Ok(()) => found(name, Level::Ok, format!("{shown} will be made at first use"), None),
+        Err(error) => {
+            let says = format!("{} cannot be written: {error}", place.display());
+            found(name, Level::Bad, says, Some("change its permissions, or set NEXUS_HOME to another folder"))
+        }
+    }
+}
+
+fn disk_check(home: &Home) -> Finding {
+    let (name, place) = ("disk", nearest(&home.dir));
+    let free = match statvfs(place) {
+        Ok(disk) => disk.f_bavail.saturating_mul(disk.f_frsize),
+        Err(error) => return found(name, Level::Bad, format!("{}: {error}", place.display()), None),
+    };
+    let says = format!("{:.1} GiB free in {}", free as f64 / (1u64 << 30) as f64, place.display());
+    let mend = Some("make room; nexus forget deletes old jobs and their logs");
+    match free {
+        0..NO_DISK_BYTES => found(name, Level::Bad, says, mend),
+        NO_DISK_BYTES..LITTLE_DISK_BYTES => found(name, Level::Warn, says, mend),
+        _ => found(name, Level::Ok, says, None),
+    }
+}
+
+fn database_check(home: &Home, service: Option<&Service>) -> Finding {
+    let expected = if home.network { "rollback" } else { "wal" };
+    let mode = service.map_or(expected, |service| service.database.as_str());
+    match mode {
+        "wal" => found("database", Level::Ok, "write-ahead log, on a local disk", None),
+        mode => found(
+            "database",
+            Level::Warn,
+            format!("{mode} mode: the home is on a network file system"),
+            Some("NEXUS_HOME on a local disk is faster and safer"),
+        ),
+    }
+}
+
+fn containment_check(service: Option<&Service>) -> Finding {
+    let name = "containment";
+    let mend = Some("log in through systemd (a user session with delegated cgroups) for stronger containment");
+    match service.map(|service| service.containment.as_str()) {
+        Some("cgroup") => found(name, Level::Ok, "each job has a cgroup", None),
+        Some(other) => found(name, Level::Warn, format!("jobs are held together by {other}, not by a cgroup"), mend),
+        None if has_cgroups() => {
+            found(name, Level::Ok, "cgroups are there; the service says whether it may use them", None)
+        }
+        None => found(name, Level::Warn, "there are no unified cgroups (version 2)", mend),
+    }
+}
+
+fn has_cgroups() -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    mounts.lines().any(|line| line.split(' ').nth(2) == Some("cgroup2"))
+}
+
+fn program_check(name: &'static str, without: &str, mend: &str) -> Finding {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = |place: &Path| place.is_file() && access(place, Access::EXEC_OK).is_ok();
+    match std::env::split_paths(&path).map(|dir| dir.join(name)).find(|place| is_there(place)) {
+        Some(place) => found(name, Level::Ok, place.display().to_string(), None),
+        None => found(name, Level::Warn, format!("not found: {without}"), Some(mend)),
+    }
+}
+
+fn gpu_check(status: Option<&Status>) -> Finding {
+    let name = "gpus";
+    let none = Some("if there should be some, check nvidia-smi; nexus add --gpus 0 runs jobs on the CPU");
+    let Some(status) = status else {
+        let count = std::fs::read_dir("/proc/driver/nvidia/gpus").map_or(0, |entries| entries.count());
+        return match count {
+            0 => found(name, Level::Warn, "the NVIDIA driver shows none", none),
+            _ => found(name, Level::Ok, format!("the NVIDIA driver shows {}", counted(count as u64, "GPU")), None),
+        };
+    };
+    let gpus = || status.machines.iter().flat_map(|machine| &machine.gpus);
+    let simulated = gpus().filter(|gpu| gpu.simulated).count();
+    match gpus().count() {
+        0 => found(name, Level::Warn, "none found", none),
+        count if simulated > 0 => {
+            let says = format!("{}, {simulated} simulated", counted(count as u64, "GPU"));
+            found(name, Level::Warn, says, Some("nexus start --simulate-gpus 0 goes back to real ones"))
+        }
+        count => found(name, Level::Ok, counted(count as u64, "GPU"), None),
+    }
+}
+
+/// The path itself, or the nearest parent that exists.
+fn nearest(path: &Path) -> &Path {
+    path.ancestors().find(|place| place.exists()).unwrap_or(Path::new("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::samples;
+
+    #[test]
+    fn simulated_gpus_are_called_so() {
+        let mut gpu = samples::gpu(0);
+        gpu.simulated = true;
+        let finding = gpu_check(Some(&samples::status(vec![gpu], vec![])));
+        assert_eq!((finding.level, finding.says.as_str()), (Level::Warn, "1 GPU, 1 simulated"));
+        assert_eq!(gpu_check(Some(&samples::status(vec![], vec![]))).level, Level::Warn);
+    }
+
+    #[test]
+    fn without_a_service_the_way_to_start_is_named() {
+        assert_eq!(service_check(None, None).mend.as_deref(), Some("nexus start"));
+    }
+}

@@ -1,0 +1,36 @@
+//! `nexus forget`: delete ended jobs and their logs.
+
+use std::process::ExitCode;
+
+use nexus_api::jobs::Action;
+
+use crate::app::App;
+use crate::chosen;
+use crate::error::CliError;
+use crate::render::outcome;
+
+/// Delete ended jobs and their logs
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  nexus forget abc
+  nexus forget -y tag:trial")]
+pub struct ForgetArgs {
+    /// Jobs (nexus help selectors)
+    #[arg(value_name = "SEL", required = true)]
+    pub selectors: Vec<String>,
+    /// Does not ask
+    #[arg(long, short)]
+    pub yes: bool,
+}
+
+pub async fn run(args: ForgetArgs, app: &App) -> Result<ExitCode, CliError> {
+    let client = app.started().await?;
+    let jobs = chosen::choose(&client, &args.selectors, chosen::FORGET).await?;
+    chosen::confirm(&app.ui, "forget", &jobs, args.yes)?;
+    client.act(Action::Forget, chosen::ids(&jobs)).await?;
+    for job in &jobs {
+        app.ui.data(&outcome::done("forgot", job, app.ui.paint()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,161 @@
+//! `nexus help`: short by default, long on request.
+
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+
+use crate::args::Cli;
+use crate::error::{CliError, Usage};
+use crate::ui::Ui;
+
+/// What most people need most of the time.
+pub const SHORT: &str = "\
+nexus queues commands and runs them on your GPUs, one job per GPU
+
+  nexus                    show queue, history and GPUs (-w: live)
+  nexus add \"command\"      add a job to the queue
+  nexus queue              show pending jobs
+  nexus history            show ended jobs
+  nexus logs [id]          show what a job printed (-f: follow)
+  nexus show <id>          show all that is known about a job
+  nexus kill <id|gpu>      end a running job
+  nexus remove <id>        take a job out of the queue
+  nexus rerun <id>         queue a job again
+  nexus wait <id>          wait until a job has ended
+  nexus pause / resume     stop starting jobs / go on
+  nexus stop / restart     the service and its jobs / the service alone
+  nexus doctor             check that all is well
+  nexus help <verb>        more about one of them
+
+more: nexus help all
+";
+
+const SELECTORS: &str = "\
+Jobs are named by selectors, wherever an id is taken; several at once are fine.
+
+  abc          the job with this id
+  last         the newest job
+  last:3       the three newest
+  0            the job on GPU 0
+  tag:x        jobs with this tag
+  name:x       jobs with this name
+  project:x    jobs of this project
+  /regex/      jobs whose command matches
+
+kill, remove, cancel and forget ask when more than one job is meant; -y answers in advance.
+";
+
+/// Show help
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  nexus help add
+  nexus help all
+  nexus help selectors")]
+pub struct HelpArgs {
+    /// A verb, all, or selectors
+    #[arg(value_name = "TOPIC")]
+    pub topic: Option<String>,
+}
+
+pub fn run(args: HelpArgs, ui: &Ui) -> Result<ExitCode, CliError> {
+    let text = match args.topic.as_deref() {
+        None => SHORT.to_string(),
+        Some("all") => all(),
+        Some("selectors") => SELECTORS.to_string(),
+        Some(verb) => of_verb(verb)?,
+    };
+    ui.data(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Every verb and what it does.
+fn all() -> String {
+    let command = Cli::command();
+    let verbs: Vec<_> = command.get_subcommands().filter(|verb| !verb.is_hide_set()).collect();
+    let width = verbs.iter().map(|verb| verb.get_name().len()).max().unwrap_or(0);
+    let lines: String = verbs
+        .iter()
+        .map(|verb| {
+            let about = verb.get_about().map(|about| about.to_string()).unwrap_or_default();
+            format!("  nexus {:width$}  {about}\n", verb.get_name())
+        })
+        .collect();
+    format!("{lines}\n  --color auto|always|never\n  --version\n\nmore: nexus help <verb>, nexus help selectors\n")
+}
+
+fn of_verb(verb: &str) -> Result<String, CliError> {
+    let mut command = Cli::command();
+    command.build();
+    match command.find_subcommand_mut(verb).filter(|verb| !verb.is_hide_set()) {
+        Some(found) => Ok(found.render_long_help().to_string()),
+        None => Err(Usage::new(format!("there is no verb {verb}"), suggestion(verb)).of("help")),
+    }
+}
+
+/// `usage: nexus kill [OPTIONS] <SEL>...`
+pub fn usage_line(verb: &str) -> String {
+    let mut command = Cli::command();
+    command.build();
+    let usage = match command.find_subcommand_mut(verb) {
+        Some(found) => found.render_usage().to_string(),
+        None => "Usage: nexus [VERB]".to_string(),
+    };
+    usage.replacen("Usage:", "usage:", 1)
+}
+
+/// What to type instead of a verb that does not exist.
+pub fn suggestion(typed: &str) -> String {
+    format!("nexus {}, or nexus help", nearest_verb(typed))
+}
+
+/// The verb most like what was typed; for words of other tools the one that does the same.
+pub fn nearest_verb(typed: &str) -> String {
+    let same = match typed {
+        "rm" | "delete" | "del" | "dequeue" => Some("remove"),
+        "log" | "follow" | "tail" | "output" => Some("logs"),
+        "list" | "ps" | "squeue" | "jobs" => Some("ls"),
+        "submit" | "sbatch" | "enqueue" | "run" | "push" => Some("add"),
+        "scancel" | "abort" => Some("cancel"),
+        "info" | "describe" | "inspect" => Some("show"),
+        "retry" | "requeue" => Some("rerun"),
+        _ => None,
+    };
+    if let Some(verb) = same {
+        return verb.into();
+    }
+    let command = Cli::command();
+    let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(|verb| verb.get_name());
+    let distance = |verb: &&str| strsim::damerau_levenshtein(verb, typed);
+    verbs.min_by_key(distance).unwrap_or("help").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_verb_is_found() {
+        for (typed, verb) in [("ad", "add"), ("kil", "kill"), ("statsu", "status"), ("log", "logs"), ("rm", "remove")] {
+            assert_eq!(nearest_verb(typed), verb);
+        }
+    }
+
+    #[test]
+    fn verbs_of_the_short_help_exist() {
+        let command = Cli::command();
+        for line in SHORT.lines().filter(|line| line.starts_with("  nexus ")) {
+            let verb = line.split_whitespace().nth(1).unwrap();
+            let is_bare = line.starts_with("  nexus   ");
+            assert!(is_bare || command.find_subcommand(verb).is_some(), "{verb}");
+        }
+    }
+
+    #[test]
+    fn usage_lines_name_the_verb() {
+        assert_eq!(usage_line("kill"), "usage: nexus kill [OPTIONS] <SEL>...");
+        assert!(of_verb("add").unwrap().contains("--gpus"));
+        assert!(of_verb("__service").is_err());
+        assert!(all().contains("nexus history  Show ended jobs"));
+    }
+}

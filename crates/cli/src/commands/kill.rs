@@ -1,0 +1,55 @@
+//! `nexus kill`: end running jobs.
+
+use std::process::ExitCode;
+
+use nexus_api::jobs::{Action, Job};
+
+use crate::app::App;
+use crate::chosen;
+use crate::client::Client;
+use crate::ends;
+use crate::error::CliError;
+use crate::render::{outcome, place};
+
+/// End running jobs
+///
+/// TERM to the whole process tree, after the grace KILL; returns when they are gone.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  nexus kill abc
+  nexus kill 0          (the job on GPU 0)
+  nexus kill -y tag:night")]
+pub struct KillArgs {
+    /// Jobs (nexus help selectors)
+    #[arg(value_name = "SEL", required = true)]
+    pub selectors: Vec<String>,
+    /// Returns at once
+    #[arg(long)]
+    pub no_wait: bool,
+    /// Does not ask
+    #[arg(long, short)]
+    pub yes: bool,
+}
+
+pub async fn run(args: KillArgs, app: &App) -> Result<ExitCode, CliError> {
+    let client = app.started().await?;
+    let jobs = chosen::choose(&client, &args.selectors, chosen::KILL).await?;
+    chosen::confirm_many(&app.ui, "kill", &jobs, args.yes)?;
+    let asked = client.act(Action::Kill, chosen::ids(&jobs)).await?;
+    tell_ends(&client, &asked, args.no_wait, app).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Names each job when it has ended, or what it was asked when nobody waits for that.
+pub async fn tell_ends(client: &Client, asked: &[Job], no_wait: bool, app: &App) -> Result<(), CliError> {
+    let paint = app.ui.paint();
+    if no_wait {
+        for job in asked {
+            app.ui.data(&outcome::done(&format!("asked to end{}", place::on_place(job)), job, paint))?;
+        }
+        return Ok(());
+    }
+    ends::wait(client, &chosen::ids(asked), |job| app.ui.data(&outcome::ended(job, paint))).await?;
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! `nexus rerun`: new jobs with the spec of old ones.
+
+use std::process::ExitCode;
+
+use jiff::Zoned;
+use nexus_api::env::{Env, looks_secret};
+use nexus_api::jobs::{Rerun, State};
+
+use crate::app::App;
+use crate::chosen;
+use crate::commands::add;
+use crate::error::{CliError, Refused};
+use crate::render::reason::Capacity;
+
+/// Queue jobs again
+///
+/// Each becomes a new job with the same command, folder, environment and needs. Values whose name looks like
+/// a secret were dropped when the job ended and are taken from here.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  nexus rerun abc
+  nexus rerun --failed tag:night")]
+pub struct RerunArgs {
+    /// Jobs (nexus help selectors)
+    #[arg(value_name = "SEL", required = true)]
+    pub selectors: Vec<String>,
+    /// Only those that failed
+    #[arg(long)]
+    pub failed: bool,
+    /// Prints the new jobs as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Prints the ids alone
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+pub async fn run(args: RerunArgs, app: &App) -> Result<ExitCode, CliError> {
+    let client = app.started().await?;
+    let mut jobs = chosen::choose(&client, &args.selectors, chosen::ANY).await?;
+    if args.failed {
+        jobs.retain(|job| job.state == State::Failed);
+    }
+    if jobs.is_empty() {
+        let error = format!("nothing of {} has failed", args.selectors.join(" "));
+        return Err(Refused { error, why: None, hint: Some("nexus rerun without --failed".into()) }.into());
+    }
+    let secrets: Env = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| looks_secret(name))
+        .collect();
+    let submitted = client.rerun(&Rerun { ids: chosen::ids(&jobs), secrets }).await?;
+    if args.json {
+        app.ui.json(&submitted)?;
+    } else if args.quiet || !app.ui.out_is_terminal() {
+        app.ui.data(&submitted.jobs.iter().map(|job| format!("{}\n", job.id)).collect::<String>())?;
+    } else {
+        let capacity = Capacity::of(&client.status(false).await?);
+        let now = Zoned::now();
+        let line = |job| format!("{}\n", add::line(job, capacity, &now, app.ui.paint()));
+        app.ui.data(&submitted.jobs.iter().map(line).collect::<String>())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,31 @@
+//! `nexus restart`: a new service for the same home; jobs go on.
+
+use std::process::ExitCode;
+
+use crate::app::App;
+use crate::commands::stop;
+use crate::error::CliError;
+use crate::misplaced;
+use crate::start::{self, StartOptions};
+
+/// Restart the service; running jobs go on
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  nexus restart")]
+pub struct RestartArgs {
+    #[arg(hide = true)]
+    pub words: Vec<String>,
+}
+
+pub async fn run(args: RestartArgs, app: &App) -> Result<ExitCode, CliError> {
+    misplaced::refuse("restart", &args.words)?;
+    let client = app.reader();
+    if client.answers().await? {
+        stop::stop(&client, true).await?;
+    }
+    start::ensure(&app.home, StartOptions::default()).await?;
+    let service = client.service().await?;
+    app.ui.say(&format!("service started (pid {}) in {}", service.pid, service.home));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,18 @@
+//! `nexus __service`: this process becomes the service. Typed by nobody; see `start.rs`.
+
+use std::process::ExitCode;
+
+use nexus_api::paths::Home;
+
+#[derive(Clone, Debug, clap::Args)]
+pub struct ServiceArgs {
+    #[arg(long)]
+    pub simulate_gpus: Option<u16>,
+    #[arg(long)]
+    pub adopt_home: bool,
+}
+
+pub fn run(args: ServiceArgs, home: Home) -> ExitCode {
+    let options = nexus_daemon::Options { simulate_gpus: args.simulate_gpus, adopt_home: args.adopt_home };
+    nexus_daemon::run(home, options)
+}

@@ -1,0 +1,86 @@
+//! `nexus stop`: the service and its jobs.
+
+use std::process::ExitCode;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::app::App;
+use crate::chosen;
+use crate::client::Client;
+use crate::error::{CliError, Refused};
+use crate::misplaced;
+use crate::render::text;
+
+/// Stop the service and its running jobs
+///
+/// The queue stays. Asks when jobs run; returns when the service is gone.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  nexus stop
+  nexus stop --keep-jobs    (running jobs go on)")]
+pub struct StopArgs {
+    /// Does not ask
+    #[arg(long, short)]
+    pub yes: bool,
+    /// Lets running jobs go on without the service
+    #[arg(long)]
+    pub keep_jobs: bool,
+    #[arg(hide = true)]
+    pub words: Vec<String>,
+}
+
+pub async fn run(args: StopArgs, app: &App) -> Result<ExitCode, CliError> {
+    misplaced::refuse("stop", &args.words)?;
+    let client = app.reader();
+    if !client.answers().await? {
+        app.ui.say("no service runs in this home");
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !args.yes && !args.keep_jobs {
+        ask(&client, app).await?;
+    }
+    stop(&client, args.keep_jobs).await?;
+    app.ui.say("service stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn ask(client: &Client, app: &App) -> Result<(), CliError> {
+    let active = client.status(false).await?.active;
+    if active.is_empty() {
+        return Ok(());
+    }
+    let running = format!("{} would be ended", text::counted(active.len() as u64, "running job"));
+    if !app.ui.can_ask() {
+        return Err(Refused {
+            error: "the service was not stopped".into(),
+            why: Some(running),
+            hint: Some("nexus stop -y, or nexus stop --keep-jobs".into()),
+        }
+        .into());
+    }
+    app.ui.say(&chosen::listing(&app.ui, &active));
+    match app.ui.confirm(&format!("{running}. stop?")) {
+        true => Ok(()),
+        false => Err(Refused { error: "nothing was done".into(), why: None, hint: None }.into()),
+    }
+}
+
+/// Stops the service and returns when its process is gone.
+pub async fn stop(client: &Client, keep_jobs: bool) -> Result<(), CliError> {
+    let pid = client.service().await?.pid;
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
+    client.stop(keep_jobs).await?;
+    // A process that cannot be opened is gone already.
+    let Some(Ok(process)) = process else { return Ok(()) };
+    // On a thread of its own: our connections must close meanwhile, for the service waits for that.
+    let gone =
+        tokio::task::spawn_blocking(move || retry_on_intr(|| poll(&mut [PollFd::new(&process, PollFlags::IN)], None)));
+    match gone.await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(CliError::io("the end of the service could not be awaited")(error.into())),
+        Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+    }
+}

@@ -1,0 +1,17 @@
+//! Turns facts into text. Pure: what is shown hangs on the arguments alone.
+
+pub mod doctor;
+pub mod history;
+pub mod ls;
+pub mod outcome;
+pub mod paint;
+pub mod place;
+pub mod queue;
+pub mod reason;
+#[cfg(test)]
+pub mod samples;
+pub mod show;
+pub mod status;
+pub mod table;
+pub mod text;
+pub mod time;

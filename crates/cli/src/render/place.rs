@@ -1,0 +1,103 @@
+//! Where a job is or was: GPUs, simulated ones marked as such.
+
+use nexus_api::jobs::Job;
+use nexus_api::service::Gpu;
+
+/// `0-3,5`
+pub fn index_list(indices: &[u16]) -> String {
+    let mut sorted = indices.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let mut ranges: Vec<(u16, u16)> = Vec::new();
+    for index in sorted {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == index => *last = index,
+            _ => ranges.push((index, index)),
+        }
+    }
+    let texts: Vec<String> = ranges
+        .into_iter()
+        .map(|(first, last)| match last - first {
+            0 => first.to_string(),
+            1 => format!("{first},{last}"),
+            _ => format!("{first}-{last}"),
+        })
+        .collect();
+    texts.join(",")
+}
+
+/// `GPU 0`, `GPUs 0-3`
+pub fn gpu_words(indices: &[u16]) -> String {
+    match indices {
+        [one] => format!("GPU {one}"),
+        many => format!("GPUs {}", index_list(many)),
+    }
+}
+
+/// `GPU 0`, `GPUs 0-3 (simulated)`, `CPU`; none before it got a place.
+pub fn of_job(job: &Job) -> Option<String> {
+    if job.request.gpus == 0 {
+        return (job.attempt > 0).then(|| "CPU".to_string());
+    }
+    if job.gpus.is_empty() {
+        return None;
+    }
+    let mark = if job.simulated { " (simulated)" } else { "" };
+    Some(format!("{}{mark}", gpu_words(&job.gpus)))
+}
+
+/// ` on GPU 0`, or nothing: the form of one-line messages, without the mark of simulated GPUs.
+pub fn on_place(job: &Job) -> String {
+    match (job.request.gpus, job.gpus.as_slice()) {
+        (0, _) if job.attempt > 0 => " on the CPU".into(),
+        (0, _) | (_, []) => String::new(),
+        (_, gpus) => format!(" on {}", gpu_words(gpus)),
+    }
+}
+
+/// `RTX 3090, 24GB`
+pub fn model(gpu: &Gpu) -> String {
+    let kept: Vec<&str> = gpu.name.split_whitespace().filter(|word| !["NVIDIA", "GeForce"].contains(word)).collect();
+    let name = if gpu.simulated { "simulated".to_string() } else { kept.join(" ") };
+    let gib = (gpu.memory_mib + 512) / 1024;
+    match name.is_empty() {
+        true => format!("{gib}GB"),
+        false => format!("{name}, {gib}GB"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::samples;
+
+    #[test]
+    fn indices_are_drawn_together() {
+        for (indices, text) in
+            [(vec![0], "0"), (vec![1, 0], "0,1"), (vec![0, 1, 2, 3, 5], "0-3,5"), (vec![], ""), (vec![7, 2], "2,7")]
+        {
+            assert_eq!(index_list(&indices), text);
+        }
+    }
+
+    #[test]
+    fn names_lose_their_maker() {
+        let mut gpu = samples::gpu(0);
+        assert_eq!(model(&gpu), "RTX 3090, 24GB");
+        gpu.name = "NVIDIA A100-SXM4-80GB".into();
+        gpu.memory_mib = 81559;
+        assert_eq!(model(&gpu), "A100-SXM4-80GB, 80GB");
+        gpu.simulated = true;
+        assert_eq!(model(&gpu), "simulated, 80GB");
+    }
+
+    #[test]
+    fn simulated_is_always_said() {
+        let mut job = samples::running("abc", &[0, 1, 2]);
+        assert_eq!(of_job(&job).unwrap(), "GPUs 0-2");
+        job.simulated = true;
+        assert_eq!(of_job(&job).unwrap(), "GPUs 0-2 (simulated)");
+        job.request.gpus = 0;
+        assert_eq!(on_place(&job), " on the CPU");
+    }
+}

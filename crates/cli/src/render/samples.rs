@@ -1,0 +1,115 @@
+//! Jobs and GPUs to draw in tests.
+
+use jiff::Zoned;
+use nexus_api::jobs::{Job, JobRequest, State};
+use nexus_api::service::{Gpu, Machine, RecentFailure, Status};
+
+pub fn now() -> Zoned {
+    "2024-10-24T17:45:00+02:00[Europe/Berlin]".parse().unwrap()
+}
+
+pub fn gpu(index: u16) -> Gpu {
+    Gpu {
+        index,
+        uuid: format!("GPU-{index}"),
+        name: "NVIDIA GeForce RTX 3090".into(),
+        memory_mib: 24268,
+        simulated: false,
+        jobs: vec![],
+    }
+}
+
+pub fn queued(id: &str) -> Job {
+    Job {
+        id: id.into(),
+        name: None,
+        project: None,
+        command: "python train.py".into(),
+        argv: None,
+        state: State::Queued,
+        reason: None,
+        detail: None,
+        waiting: None,
+        exit_code: None,
+        signal: None,
+        request: JobRequest::default(),
+        machine: None,
+        class: None,
+        gpus: vec![],
+        pid: None,
+        priority: 0,
+        attempt: 0,
+        retries: 0,
+        tags: vec![],
+        sweep: None,
+        params: None,
+        submitted_at: "2024-10-24T13:00:00Z".into(),
+        started_at: None,
+        ended_at: None,
+        runtime_seconds: None,
+        cwd: "/work".into(),
+        log_dir: format!("/h/logs/job_{id}"),
+        stdout_path: format!("/h/logs/job_{id}/stdout.log"),
+        stderr_path: format!("/h/logs/job_{id}/stderr.log"),
+        results: None,
+        results_state: "none".into(),
+        links: vec![],
+        simulated: false,
+        position: None,
+        rerun_of: None,
+    }
+}
+
+/// On since 15:30, two hours and a quarter.
+pub fn running(id: &str, gpus: &[u16]) -> Job {
+    let request = JobRequest { gpus: gpus.len() as u16, ..JobRequest::default() };
+    Job {
+        state: State::Running,
+        request,
+        gpus: gpus.to_vec(),
+        machine: Some("local".into()),
+        pid: Some(4312),
+        attempt: 1,
+        started_at: Some("2024-10-24T13:30:00Z".into()),
+        ..queued(id)
+    }
+}
+
+pub fn ended(id: &str, state: State, reason: &str) -> Job {
+    Job {
+        state,
+        reason: (!reason.is_empty()).then(|| reason.to_string()),
+        pid: None,
+        ended_at: Some("2024-10-24T13:32:10Z".into()),
+        runtime_seconds: Some(130.0),
+        ..running(id, &[0])
+    }
+}
+
+pub fn failure(id: &str) -> RecentFailure {
+    RecentFailure {
+        id: id.into(),
+        ended_at: "2024-10-24T15:41:30Z".into(),
+        reason: "exit".into(),
+        exit_code: Some(1),
+        signal: None,
+        detail: None,
+        last_line: Some("ModuleNotFoundError: No module named 'foo'".into()),
+    }
+}
+
+pub fn status(gpus: Vec<Gpu>, active: Vec<Job>) -> Status {
+    Status {
+        queue_paused: false,
+        pending: 3,
+        held: 0,
+        completed: 25,
+        failed: 0,
+        killed: 0,
+        failures: vec![],
+        machines: vec![Machine { name: "local".into(), cpus: 8, gpus }],
+        active,
+        disk_free_bytes: 1 << 40,
+        event: 7,
+    }
+}

@@ -1,0 +1,236 @@
+//! Everything known about one job, a line for each thing that is known.
+
+use jiff::Zoned;
+use nexus_api::jobs::{Job, JobDetail, JobRequest, Run};
+
+use super::paint::Paint;
+use super::reason::{self, Capacity};
+use super::{outcome, place, text, time};
+use crate::signals;
+
+/// Column of the values: the longest key, its colon and a blank.
+const VALUE_COLUMN: usize = 13;
+
+pub fn show(detail: &JobDetail, capacity: Capacity, now: &Zoned, paint: Paint) -> String {
+    let mut lines = Lines(String::new());
+    what(&mut lines, &detail.job, paint);
+    state(&mut lines, &detail.job, capacity, now, paint);
+    times(&mut lines, &detail.job, now, paint);
+    files(&mut lines, &detail.job);
+    for run in &detail.runs {
+        lines.add(&format!("Attempt {}", run.attempt), &attempt(run, &detail.job, now));
+    }
+    environment(&mut lines, detail);
+    lines.0
+}
+
+struct Lines(String);
+
+impl Lines {
+    fn add(&mut self, key: &str, value: &str) {
+        let blanks = " ".repeat(VALUE_COLUMN.saturating_sub(key.chars().count() + 1).max(1));
+        self.0.push_str(&format!("{key}:{blanks}{value}\n"));
+    }
+
+    fn some(&mut self, key: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.add(key, &text::hanging(value, VALUE_COLUMN));
+        }
+    }
+}
+
+fn what(lines: &mut Lines, job: &Job, paint: Paint) {
+    lines.add("Job ID", &paint.id(&job.id));
+    lines.some("Name", job.name.as_deref());
+    lines.some("Project", job.project.as_deref());
+    lines.add("Command", &paint.command(&text::hanging(&job.command, VALUE_COLUMN)));
+    lines.add("Runs as", if job.argv.is_some() { "exact arguments, no shell" } else { "shell command" });
+    lines.some("Folder", Some(&job.cwd));
+    lines.add("Needs", &needs(&job.request));
+    lines.add("Priority", &format!("{} (low first)", job.priority));
+    if !job.tags.is_empty() {
+        lines.some("Tags", Some(&job.tags.join(" ")));
+    }
+    lines.some("Sweep", job.sweep.as_deref());
+    lines.some("Parameters", job.params.as_ref().map(|params| params.to_string()).as_deref());
+    lines.some("Rerun of", job.rerun_of.as_deref());
+}
+
+fn state(lines: &mut Lines, job: &Job, capacity: Capacity, now: &Zoned, paint: Paint) {
+    lines.add("State", &outcome::painted_state(job, paint));
+    lines.some("Detail", job.detail.as_deref());
+    let reason = reason::of_job(job, capacity, now);
+    if !reason.is_empty() {
+        lines.add("Waiting", &paint.state(&reason));
+    }
+    lines.some("Position", job.position.map(|position| position.to_string()).as_deref());
+    lines.some("Exit code", job.exit_code.map(|code| code.to_string()).as_deref());
+    lines.some("Signal", job.signal.map(signals::described).as_deref());
+    lines.some("Machine", job.machine.as_deref());
+    lines.some("Class", job.class.as_deref());
+    lines.some("GPU", place::of_job(job).as_deref());
+    lines.some("PID", job.pid.map(|pid| pid.to_string()).as_deref());
+    if job.retries > 0 {
+        lines.add("Retries", &format!("{} at most", job.retries));
+    }
+}
+
+fn times(lines: &mut Lines, job: &Job, now: &Zoned, paint: Paint) {
+    let stamp = |time: &String| paint.time(&time::clock(time, now));
+    lines.add("Submitted", &stamp(&job.submitted_at));
+    lines.some("Started", job.started_at.as_ref().map(stamp).as_deref());
+    lines.some("Ended", job.ended_at.as_ref().map(stamp).as_deref());
+    if let Some(seconds) = runtime_seconds(job, now) {
+        lines.add("Runtime", &paint.time(&time::span(seconds)));
+    }
+}
+
+fn runtime_seconds(job: &Job, now: &Zoned) -> Option<u64> {
+    match (&job.ended_at, &job.started_at) {
+        (None, Some(started)) => time::seconds_since(started, now),
+        (_, None) => None,
+        _ => job.runtime_seconds.map(|seconds| seconds.max(0.0) as u64),
+    }
+}
+
+fn files(lines: &mut Lines, job: &Job) {
+    if job.attempt > 0 {
+        lines.some("Stdout", Some(&job.stdout_path));
+        lines.some("Stderr", Some(&job.stderr_path));
+    }
+    if let Some(results) = &job.results {
+        lines.some("Results", Some(&format!("{results} ({})", job.results_state)));
+    }
+    for link in &job.links {
+        lines.some("Link", Some(link));
+    }
+}
+
+/// `2 GPUs of 0-3, 4 CPUs, at most 4h, USR1 2m before the end, grace 10s`
+fn needs(request: &JobRequest) -> String {
+    let mut parts = vec![match (request.gpus, &request.on) {
+        (0, _) => "no GPU".to_string(),
+        (count, None) => text::counted(count.into(), "GPU"),
+        (count, Some(on)) => format!("{} of {}", text::counted(count.into(), "GPU"), place::index_list(on)),
+    }];
+    if let Some(cpus) = request.cpus {
+        parts.push(text::counted(cpus.into(), "CPU"));
+    }
+    if let Some(seconds) = request.time_seconds {
+        parts.push(format!("at most {}", time::limit(seconds)));
+    }
+    if let Some(warning) = request.signal {
+        let before = time::limit(warning.before_seconds);
+        parts.push(format!("{} {before} before the end", signals::name(warning.signal)));
+    }
+    if let Some(seconds) = request.grace_seconds {
+        parts.push(format!("grace {}", time::limit(seconds)));
+    }
+    parts.join(", ")
+}
+
+/// `GPU 0, 15:30 to 15:32, exit 1`
+fn attempt(run: &Run, job: &Job, now: &Zoned) -> String {
+    let simulated = if job.simulated { " (simulated)" } else { "" };
+    let place = match run.gpus.is_empty() {
+        true => "CPU".to_string(),
+        false => format!("{}{simulated}", place::gpu_words(&run.gpus)),
+    };
+    let mut parts = vec![format!("{place} on {}", run.machine)];
+    let began = run.started_at.as_ref().unwrap_or(&run.planned_at);
+    match &run.ended_at {
+        Some(ended) => parts.push(format!("{} to {}", time::clock(began, now), time::clock(ended, now))),
+        None => parts.push(format!("since {}", time::clock(began, now))),
+    }
+    if let Some(end) = &run.outcome {
+        let mut words = outcome::cause(&end.word, end.exit_code, end.signal);
+        if let Some(error) = &end.error {
+            words.push_str(&format!(": {}", text::first_line(error)));
+        }
+        parts.push(words);
+    }
+    parts.push(run.log_dir.clone());
+    parts.join(", ")
+}
+
+fn environment(lines: &mut Lines, detail: &JobDetail) {
+    match &detail.env {
+        Some(env) => {
+            let values: Vec<String> = env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            lines.some("Environment", Some(&values.join("\n")));
+        }
+        None if detail.env_names.is_empty() => {}
+        None => {
+            let count = text::counted(detail.env_names.len() as u64, "variable");
+            lines.add("Environment", &format!("{count} (nexus show {} --env)", detail.job.id));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nexus_api::jobs::{RunOutcome, SignalBefore, State};
+
+    use super::*;
+    use crate::render::paint::PLAIN;
+    use crate::render::samples;
+
+    #[test]
+    fn all_that_is_known() {
+        let mut job = samples::ended("abc", State::Failed, "exit");
+        (job.exit_code, job.simulated, job.retries) = (Some(1), true, 2);
+        job.tags = vec!["a".into(), "b".into()];
+        job.detail = Some("the command ended with 1".into());
+        let run = Run {
+            attempt: 1,
+            machine: "local".into(),
+            gpus: vec![0],
+            pid: Some(4312),
+            planned_at: "2024-10-24T13:30:00Z".into(),
+            started_at: job.started_at.clone(),
+            ended_at: job.ended_at.clone(),
+            outcome: Some(RunOutcome { word: "exit".into(), exit_code: Some(1), signal: None, error: None }),
+            log_dir: job.log_dir.clone(),
+        };
+        let detail = JobDetail { job, runs: vec![run], env_names: vec!["PATH".into()], env: None };
+        assert_eq!(
+            show(&detail, Capacity { gpus: 2, cpus: 8 }, &samples::now(), PLAIN),
+            "\
+Job ID:      abc
+Command:     python train.py
+Runs as:     shell command
+Folder:      /work
+Needs:       1 GPU
+Priority:    0 (low first)
+Tags:        a b
+State:       failed (exit 1)
+Detail:      the command ended with 1
+Exit code:   1
+Machine:     local
+GPU:         GPU 0 (simulated)
+Retries:     2 at most
+Submitted:   15:00
+Started:     15:30
+Ended:       15:32
+Runtime:     2m 10s
+Stdout:      /h/logs/job_abc/stdout.log
+Stderr:      /h/logs/job_abc/stderr.log
+Attempt 1:   GPU 0 (simulated) on local, 15:30 to 15:32, exit 1, /h/logs/job_abc
+Environment: 1 variable (nexus show abc --env)
+"
+        );
+    }
+
+    #[test]
+    fn needs_in_one_line() {
+        let request = JobRequest {
+            gpus: 2,
+            cpus: Some(4),
+            on: Some(vec![0, 1, 2, 3]),
+            time_seconds: Some(14400),
+            signal: Some(SignalBefore { signal: 10, before_seconds: 120 }),
+            grace_seconds: Some(10),
+        };
+        assert_eq!(needs(&request), "2 GPUs of 0-3, 4 CPUs, at most 4h, USR1 2m before the end, grace 10s");
+    }
+}

@@ -1,0 +1,71 @@
+//! Text of others made safe to show: nothing is lost, nothing moves the cursor.
+
+/// Control characters become visible; newlines stay.
+pub fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => shown.push(c),
+            '\t' => shown.push_str("    "),
+            c if c.is_control() => shown.push_str(&format!("\\x{:02x}", u32::from(c))),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// Several lines, those after the first behind `columns` blanks.
+pub fn hanging(text: &str, columns: usize) -> String {
+    printable(text).trim_end_matches('\n').replace('\n', &format!("\n{}", " ".repeat(columns)))
+}
+
+/// The first line, marked if there are more.
+pub fn first_line(text: &str) -> String {
+    let shown = printable(text.trim_end_matches('\n'));
+    match shown.split_once('\n') {
+        Some((first, _)) => format!("{first} …"),
+        None => shown,
+    }
+}
+
+/// At most `most` characters, the last a mark if some are missing.
+pub fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_string();
+    }
+    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// `1 job`, `3 jobs`
+pub fn counted(count: u64, thing: &str) -> String {
+    match count {
+        1 => format!("1 {thing}"),
+        _ => format!("{count} {thing}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuts_go_between_characters() {
+        let long = "日".repeat(300);
+        assert_eq!(cut(&long, 4), "日日日…");
+        assert_eq!(cut("abc", 3), "abc");
+        assert_eq!(first_line(&long), long);
+    }
+
+    #[test]
+    fn lines_hang_and_escapes_show() {
+        assert_eq!(hanging("a\nb\n", 2), "a\n  b");
+        assert_eq!(printable("a\x1b[2Jb\r"), "a\\x1b[2Jb\\x0d");
+        assert_eq!(first_line("a\nb"), "a …");
+    }
+
+    #[test]
+    fn counts_have_their_plural() {
+        assert_eq!(counted(0, "job"), "0 jobs");
+        assert_eq!(counted(1, "job"), "1 job");
+    }
+}

@@ -1,0 +1,1 @@
+//! Bad input, full disks, strange homes: a clear message, nothing lost, the service lives.

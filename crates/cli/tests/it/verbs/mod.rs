@@ -1,0 +1,1 @@
+//! Each verb as a user types it, rightly and wrongly.

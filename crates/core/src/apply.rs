@@ -1,0 +1,195 @@
+//! Applies inputs: commands of users and reports of backends become events.
+//!
+//! A command is met as a whole or refused as a whole. A report about a run that is not its job's
+//! current one, or that is known already, is no event at all: reports may be lost, late and repeated.
+
+use crate::event::{Event, NewJob, Requeue};
+use crate::ids::{JobId, RunId};
+use crate::job::{End, Job, KillReason, Place, State};
+use crate::machine::Machine;
+use crate::policy::Policy;
+use crate::run::{Outcome, Phase, StopCause};
+use crate::time::Time;
+use crate::world::World;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    Submit(Vec<NewJob>),
+    /// End running jobs.
+    Kill(Vec<JobId>),
+    /// Take waiting jobs out.
+    Remove(Vec<JobId>),
+    /// Whichever of the two fits each.
+    Cancel(Vec<JobId>),
+    Hold(Vec<JobId>),
+    Release(Vec<JobId>),
+    First(Vec<JobId>),
+    PauseQueue,
+    ResumeQueue,
+    /// Start nothing more; with `kill`, end what runs.
+    Stop {
+        kill: bool,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    Started {
+        run: RunId,
+        pid: u32,
+        at: Time,
+    },
+    Ended {
+        run: RunId,
+        outcome: Outcome,
+        at: Time,
+    },
+    /// Nothing was found of the run. `ran` as in the `Observe` that this answers.
+    NotStarted {
+        run: RunId,
+        ran: bool,
+    },
+    Machine(Machine),
+}
+
+/// Why a command was refused: the first job that stands in its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Ended, or never existed: the World does not know it.
+    NotLive(JobId),
+    WrongState(JobId),
+}
+
+/// Events a command makes, already recorded in the World. Refused: nothing happened.
+pub fn command(world: &mut World, command: Command, now: Time) -> Result<Vec<Event>, Refusal> {
+    let events = match command {
+        Command::Submit(jobs) => jobs.into_iter().map(Event::Submitted).collect(),
+        Command::Kill(ids) => each(world, &ids, |job| match &job.state {
+            State::Active(run) => Some(stop(run.id, run.stop)),
+            _ => None,
+        })?,
+        Command::Remove(ids) => each(world, &ids, |job| match &job.state {
+            State::Active(_) => None,
+            _ => Some(removed(job.id, now)),
+        })?,
+        Command::Cancel(ids) => each(world, &ids, |job| match &job.state {
+            State::Active(run) => Some(stop(run.id, run.stop)),
+            _ => Some(removed(job.id, now)),
+        })?,
+        Command::Hold(ids) => each(world, &ids, |job| match job.state {
+            State::Held => Some(vec![]),
+            State::Queued { .. } => Some(vec![Event::Held { job: job.id }]),
+            State::Active(_) => None,
+        })?,
+        Command::Release(ids) => each(world, &ids, |job| match job.state {
+            State::Held => Some(vec![Event::Released { job: job.id }]),
+            State::Queued { .. } => Some(vec![]),
+            State::Active(_) => None,
+        })?,
+        Command::First(ids) => first(world, &ids)?,
+        Command::PauseQueue if world.queue_paused() => vec![],
+        Command::PauseQueue => vec![Event::QueuePaused],
+        Command::ResumeQueue if !world.queue_paused() => vec![],
+        Command::ResumeQueue => vec![Event::QueueResumed],
+        Command::Stop { kill } => {
+            let stops = world.active_runs().filter(|run| kill && run.stop.is_none());
+            let stops = stops.map(|run| Event::StopAsked { run: run.id, cause: StopCause::Stopped });
+            std::iter::once(Event::Stopping).chain(stops).collect()
+        }
+    };
+    Ok(record(world, events))
+}
+
+/// Events a report makes, already recorded in the World.
+pub fn report(world: &mut World, report: Report, policy: &Policy, now: Time) -> Vec<Event> {
+    let events = match report {
+        Report::Started { run, pid, at } => match world.run(run).map(|run| run.phase) {
+            Some(Phase::Starting) => vec![Event::Running { run, pid, at }],
+            _ => vec![],
+        },
+        Report::Ended { run, outcome, at } => run_ended(world, run, outcome, at, policy, now),
+        // It did run, so it must not run again: somebody removed its folder.
+        Report::NotStarted { run, ran: true } => {
+            let error = "its run directory is gone".to_string();
+            run_ended(world, run, Outcome::Lost { error }, now, policy, now)
+        }
+        // It may start still, or has meanwhile: a launch was on its way when one looked.
+        Report::NotStarted { ran: false, .. } => vec![],
+        Report::Machine(machine) => match world.machines().find(|known| **known == machine) {
+            Some(_) => vec![],
+            None => vec![Event::MachineRead(machine)],
+        },
+    };
+    record(world, events)
+}
+
+fn run_ended(world: &World, id: RunId, outcome: Outcome, at: Time, policy: &Policy, now: Time) -> Vec<Event> {
+    let Some(run) = world.run(id) else { return vec![] };
+    let job = world.job(id.job).expect("a run has a job");
+    let end = End::of(&outcome, run.stop);
+    let nobody_asked = run.stop.is_none();
+    let next = if let (Outcome::MachineError { .. }, true) = (&outcome, nobody_asked) {
+        let failures = job.retries.start_failures + 1;
+        (failures < policy.start_attempts).then(|| (Requeue::StartFailed, policy.wait_before_retry(failures)))
+    } else if nobody_asked && end.may_be_retried() && job.retries.used < job.retries.allowed {
+        Some((Requeue::Retry, policy.wait_before_retry(job.retries.used + 1)))
+    } else {
+        None
+    };
+    let follows = match next {
+        Some((why, wait)) => Event::Requeued { job: job.id, why, not_before: Some(now.after(wait)) },
+        None => Event::JobEnded { job: job.id, end, at },
+    };
+    vec![Event::RunEnded { run: id, outcome, at }, follows]
+}
+
+/// All jobs or none: the events of each, or the first that does not fit.
+fn each(world: &World, ids: &[JobId], events_of: impl Fn(&Job) -> Option<Vec<Event>>) -> Result<Vec<Event>, Refusal> {
+    let mut events = Vec::new();
+    let mut done = std::collections::BTreeSet::new();
+    for id in ids.iter().filter(|id| done.insert(**id)) {
+        let job = world.job(*id).ok_or(Refusal::NotLive(*id))?;
+        events.extend(events_of(job).ok_or(Refusal::WrongState(*id))?);
+    }
+    Ok(events)
+}
+
+fn stop(run: RunId, asked: Option<StopCause>) -> Vec<Event> {
+    match asked {
+        Some(_) => vec![],
+        None => vec![Event::StopAsked { run, cause: StopCause::User }],
+    }
+}
+
+fn removed(job: JobId, at: Time) -> Vec<Event> {
+    vec![Event::JobEnded { job, end: End::Killed(KillReason::Removed), at }]
+}
+
+/// To the head, in the order given.
+fn first(world: &World, ids: &[JobId]) -> Result<Vec<Event>, Refusal> {
+    let mut turn = world.next_front_turn();
+    let mut reversed: Vec<JobId> = ids.to_vec();
+    reversed.reverse();
+    for id in ids {
+        match world.job(*id).map(|job| &job.state) {
+            None => return Err(Refusal::NotLive(*id)),
+            Some(State::Active(_)) => return Err(Refusal::WrongState(*id)),
+            Some(_) => {}
+        }
+    }
+    Ok(reversed
+        .into_iter()
+        .map(|job| {
+            let event = Event::Moved { job, place: Place { priority: Place::FRONT, turn } };
+            turn -= 1;
+            event
+        })
+        .collect())
+}
+
+fn record(world: &mut World, events: Vec<Event>) -> Vec<Event> {
+    for event in &events {
+        world.record(event);
+    }
+    events
+}

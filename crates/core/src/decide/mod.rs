@@ -1,0 +1,49 @@
+//! Decides which waiting jobs start where. Reads nothing but its arguments.
+//!
+//! Queue order is priority, then submission. What does not fit is passed over. Jobs with equal requests
+//! share one answer: when the first does not fit, none of them does.
+
+pub mod place;
+
+use std::collections::BTreeMap;
+
+use crate::event::Event;
+use crate::ids::{JobId, RunId};
+use crate::job::Place;
+use crate::time::Time;
+use crate::world::World;
+
+/// Plans what may start now, and records it in the World.
+pub fn decide(world: &mut World, now: Time) -> Vec<Event> {
+    world.advance(now);
+    let events = plan(world, now);
+    for event in &events {
+        world.record(event);
+    }
+    events
+}
+
+fn plan(world: &World, now: Time) -> Vec<Event> {
+    let mut events = Vec::new();
+    if world.queue_paused() || world.stopping() || world.ready().is_empty() {
+        return events;
+    }
+    let mut free = world.free();
+    // The first of each bucket, in queue order; a bucket whose first does not fit is out.
+    let mut buckets: Vec<_> = world.ready().iter().map(|(request, jobs)| (request, jobs.iter())).collect();
+    let mut heads: BTreeMap<(Place, JobId), usize> = BTreeMap::new();
+    for (number, (_, jobs)) in buckets.iter_mut().enumerate() {
+        heads.extend(jobs.next().map(|head| (*head, number)));
+    }
+    while let Some(((_, job), number)) = heads.pop_first() {
+        let (request, jobs) = &mut buckets[number];
+        let Ok(lease) = place::place(request, &free) else { continue };
+        let left = free.get_mut(&lease.machine).expect("placed on a machine with room");
+        left.gpus = left.gpus.minus(lease.gpus);
+        left.cpus -= lease.cpus;
+        let run = RunId { job, number: world.job(job).expect("queued jobs are live").runs + 1 };
+        events.push(Event::Planned { run, lease, at: now });
+        heads.extend(jobs.next().map(|head| (*head, number)));
+    }
+    events
+}

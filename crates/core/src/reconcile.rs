@@ -1,0 +1,119 @@
+//! Compares the runs that should be with the runs that were seen, and says what to do.
+//!
+//! ```text
+//!  a run this process planned:  Unlaunched ─Start─> Launched ──report──> Alive
+//!  a run found on disk:         (unseen) ─Observe─> Observing ──report──> Alive | Unlaunched | ended
+//!  a stop asked for:            any but Observing ─Stop─> stop_sent
+//! ```
+//! First start, retry, crash and restart are this one path. Every effect may be repeated without harm:
+//! a run's exclusive marker lets it start once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::apply::Report;
+use crate::event::Event;
+use crate::ids::RunId;
+use crate::run::{Lease, Phase};
+use crate::world::World;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    Start {
+        run: RunId,
+        lease: Lease,
+    },
+    /// Find out what became of a run that an earlier process started. `ran`: it is known to have run, so
+    /// that finding nothing of it means more than that it has yet to start. The answer says it again.
+    Observe {
+        run: RunId,
+        ran: bool,
+    },
+    Stop {
+        run: RunId,
+    },
+    /// Its end is on disk: its run directory may be cleared.
+    Tidy {
+        run: RunId,
+    },
+}
+
+/// What this process knows of the runs, beside the World. Lost with the process, and found again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    runs: BTreeMap<RunId, Sight>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sight {
+    stage: Stage,
+    stop_sent: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Observing,
+    Unlaunched,
+    Launched,
+    Alive,
+}
+
+impl Seen {
+    /// Takes in what was decided or happened: a run planned by this process was not launched yet.
+    pub fn event(&mut self, event: &Event) {
+        if let Event::Planned { run, .. } = event {
+            self.runs.insert(*run, Sight { stage: Stage::Unlaunched, stop_sent: false });
+        }
+    }
+
+    pub fn report(&mut self, report: &Report) {
+        match report {
+            Report::Started { run, .. } => self.set(*run, Stage::Alive),
+            Report::NotStarted { run, .. } => self.set(*run, Stage::Unlaunched),
+            Report::Ended { .. } | Report::Machine(_) => {}
+        }
+    }
+
+    fn set(&mut self, run: RunId, stage: Stage) {
+        // Unseen so far: a late report says nothing of now, and nobody watches the run yet. It is observed first.
+        let Some(sight) = self.runs.get_mut(&run) else { return };
+        match (sight.stage, stage) {
+            // A late NotStarted: it was launched since, or seen alive.
+            (Stage::Launched | Stage::Alive, Stage::Unlaunched) => {}
+            _ => sight.stage = stage,
+        }
+    }
+}
+
+/// What has to be done now; `seen` takes it as done.
+pub fn reconcile(world: &World, seen: &mut Seen) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    let mut current = BTreeSet::new();
+    for run in world.active_runs() {
+        current.insert(run.id);
+        let Some(sight) = seen.runs.get_mut(&run.id) else {
+            seen.runs.insert(run.id, Sight { stage: Stage::Observing, stop_sent: false });
+            effects.push(Effect::Observe { run: run.id, ran: matches!(run.phase, Phase::Running { .. }) });
+            continue;
+        };
+        match (sight.stage, run.stop) {
+            (Stage::Observing, _) => {}
+            (Stage::Unlaunched, None) => {
+                sight.stage = Stage::Launched;
+                effects.push(Effect::Start { run: run.id, lease: run.lease });
+            }
+            (_, Some(_)) if !sight.stop_sent => {
+                // What was not launched is claimed by the stop, so that it never starts.
+                sight.stage = Stage::Launched;
+                sight.stop_sent = true;
+                effects.push(Effect::Stop { run: run.id });
+            }
+            _ => {}
+        }
+    }
+    let gone: Vec<RunId> = seen.runs.keys().filter(|run| !current.contains(run)).copied().collect();
+    for run in gone {
+        seen.runs.remove(&run);
+        effects.push(Effect::Tidy { run });
+    }
+    effects
+}

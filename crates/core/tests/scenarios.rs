@@ -1,0 +1,328 @@
+//! Plays `scenarios/*.txt`, one line one turn of the engine, and compares what happened with `*.out`.
+//! `UPDATE_SCENARIOS=1` writes the outputs anew: read the difference before it is committed.
+//!
+//! ```text
+//! machine gpus=2 cpus=8                    submit abc gpus=1 cpus=0 on=0,1 priority=-1 retries=2 hold
+//! kill|remove|cancel|hold|release|first abc def      pause   resume   stop   stop kill   restart   wait 5s   why
+//! started abc.1   end abc.1 exit 3|signal 9|stopped|timed-out|never-started
+//! lost abc.1      start-error abc.1   machine-error abc.1   not-started abc.1
+//! restart; started abc.1                   several in one turn
+//! ```
+#![allow(clippy::disallowed_methods, reason = "a test is told by its environment to write its files anew")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use nexus_core::apply::{self, Command, Refusal, Report};
+use nexus_core::check::check;
+use nexus_core::decide::decide;
+use nexus_core::event::{Event, NewJob, Requeue};
+use nexus_core::explain::Explainer;
+use nexus_core::ids::{JobId, MachineId, RunId};
+use nexus_core::job::{End, Failure, KillReason};
+use nexus_core::machine::{Gpu, Machine};
+use nexus_core::policy::Policy;
+use nexus_core::reconcile::{Effect, Seen, reconcile};
+use nexus_core::request::{GpuSet, Request};
+use nexus_core::run::{Lease, Outcome, StopCause};
+use nexus_core::time::Time;
+use nexus_core::waiting::Waiting;
+use nexus_core::world::World;
+
+#[test]
+fn scenarios_end_as_written() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+    let update = std::env::var("UPDATE_SCENARIOS").is_ok_and(|value| value == "1");
+    let mut played = 0;
+    for entry in std::fs::read_dir(&folder).expect("the scenarios are beside this file") {
+        let path = entry.expect("a readable folder").path();
+        if path.extension().is_none_or(|extension| extension != "txt") {
+            continue;
+        }
+        let output = play(&std::fs::read_to_string(&path).expect("a readable scenario"));
+        let golden = path.with_extension("out");
+        if update {
+            std::fs::write(&golden, &output).expect("a writable folder");
+        }
+        let expected = std::fs::read_to_string(&golden).unwrap_or_default();
+        assert_eq!(expected, output, "\n{} differs; UPDATE_SCENARIOS=1 writes it anew\n{output}", golden.display());
+        played += 1;
+    }
+    assert!(played >= 10, "only {played} scenarios were found");
+}
+
+fn play(scenario: &str) -> String {
+    let mut scene = Scene::default();
+    let mut output = String::new();
+    for line in scenario.lines() {
+        match line.trim() {
+            "" => output.push('\n'),
+            comment if comment.starts_with('#') => writeln!(output, "{comment}").expect("a String takes all"),
+            line => {
+                writeln!(output, "> {line}").expect("a String takes all");
+                for happened in scene.turn(line) {
+                    writeln!(output, "    {happened}").expect("a String takes all");
+                }
+            }
+        }
+    }
+    output
+}
+
+/// A machine, a disk that never fails, and an engine.
+#[derive(Default)]
+struct Scene {
+    world: World,
+    seen: Seen,
+    now: Time,
+    machine: Option<Machine>,
+    submitted: i64,
+    /// What was asked in the last `Observe` of a run.
+    observed: BTreeMap<RunId, bool>,
+}
+
+impl Scene {
+    fn turn(&mut self, line: &str) -> Vec<String> {
+        if line == "why" {
+            return self.why();
+        }
+        let (mut said, mut events) = (Vec::new(), Vec::new());
+        for input in line.split(';') {
+            match self.apply(input) {
+                Ok(made) => events.extend(made),
+                Err(refusal) => said.push(refusal_words(refusal)),
+            }
+        }
+        events.extend(decide(&mut self.world, self.now));
+        check(&self.world).unwrap_or_else(|broken| panic!("after {line}: {broken}"));
+        events.iter().for_each(|event| self.seen.event(event));
+        said.extend(events.iter().map(|event| self.event_words(event)));
+        for effect in reconcile(&self.world, &mut self.seen) {
+            if let Effect::Observe { run, ran } = effect {
+                self.observed.insert(run, ran);
+            }
+            said.push(effect_words(effect));
+        }
+        said
+    }
+
+    fn apply(&mut self, input: &str) -> Result<Vec<Event>, Refusal> {
+        let words: Vec<&str> = input.split_whitespace().collect();
+        let (verb, rest) = words.split_first().expect("an input has a word");
+        if let Some(command) = self.command(verb, rest) {
+            return apply::command(&mut self.world, command, self.now);
+        }
+        if let Some(report) = self.report(verb, rest) {
+            self.seen.report(&report);
+            return Ok(apply::report(&mut self.world, report, &Policy::default(), self.now));
+        }
+        self.happen(verb, rest);
+        Ok(vec![])
+    }
+
+    /// What is neither asked nor reported.
+    fn happen(&mut self, verb: &str, rest: &[&str]) {
+        match verb {
+            "wait" => self.now = self.now.after(span(rest[0])),
+            "restart" => {
+                let jobs: Vec<_> = self.world.jobs().cloned().collect();
+                self.world = World::restore(jobs, self.world.queue_paused(), self.submitted);
+                self.seen = Seen::default();
+                let machine = self.machine.clone().expect("a scenario begins with its machine");
+                apply::report(&mut self.world, Report::Machine(machine), &Policy::default(), self.now);
+            }
+            other => panic!("no such verb: {other}"),
+        }
+    }
+
+    fn command(&mut self, verb: &str, rest: &[&str]) -> Option<Command> {
+        let jobs = || rest.iter().map(|word| word.parse().expect("an id")).collect::<Vec<JobId>>();
+        Some(match verb {
+            "submit" => {
+                self.submitted += 1;
+                Command::Submit(vec![new_job(rest, self.now)])
+            }
+            "kill" => Command::Kill(jobs()),
+            "remove" => Command::Remove(jobs()),
+            "cancel" => Command::Cancel(jobs()),
+            "hold" => Command::Hold(jobs()),
+            "release" => Command::Release(jobs()),
+            "first" => Command::First(jobs()),
+            "pause" => Command::PauseQueue,
+            "resume" => Command::ResumeQueue,
+            "stop" => Command::Stop { kill: rest == ["kill"] },
+            _ => return None,
+        })
+    }
+
+    fn report(&mut self, verb: &str, rest: &[&str]) -> Option<Report> {
+        if verb == "machine" {
+            let (gpus, cpus) = (number(rest, "gpus").unwrap_or(0), number(rest, "cpus").unwrap_or(8));
+            self.machine = Some(machine(gpus as u16, cpus as u16));
+            return self.machine.clone().map(Report::Machine);
+        }
+        let run: RunId = rest.first()?.parse().ok()?;
+        let error = || "an error".to_string();
+        let outcome = match verb {
+            "started" => return Some(Report::Started { run, pid: 1, at: self.now }),
+            "not-started" => return Some(Report::NotStarted { run, ran: self.observed[&run] }),
+            "end" => outcome(&rest[1..]),
+            "lost" => Outcome::Lost { error: error() },
+            "start-error" => Outcome::StartError { error: error(), code: None },
+            "machine-error" => Outcome::MachineError { error: error() },
+            _ => return None,
+        };
+        Some(Report::Ended { run, outcome, at: self.now })
+    }
+
+    fn why(&self) -> Vec<String> {
+        let mut explainer = Explainer::new(&self.world);
+        let waiting = self.world.jobs().filter_map(|job| explainer.job(job.id).map(|why| (job.id, why)));
+        waiting.map(|(job, why)| format!("{job}: {}", self.waiting_words(&why))).collect()
+    }
+
+    fn event_words(&self, event: &Event) -> String {
+        match event {
+            Event::Submitted(new) if new.held => format!("{} is queued and held", new.id),
+            Event::Submitted(new) => format!("{} is queued", new.id),
+            Event::Held { job } => format!("{job} is held"),
+            Event::Released { job } => format!("{job} is released"),
+            Event::Moved { job, .. } => format!("{job} is put first"),
+            Event::Planned { run, lease, .. } => format!("{run} is planned on {}", lease_words(lease)),
+            Event::Running { run, .. } => format!("{run} runs"),
+            Event::StopAsked { run, cause: StopCause::User } => format!("{run} is to stop: a user asked"),
+            Event::StopAsked { run, cause: StopCause::Stopped } => format!("{run} is to stop: the service stops"),
+            Event::RunEnded { run, outcome, .. } => format!("{run} ended: {}", outcome_words(outcome)),
+            Event::Requeued { job, why, not_before } => {
+                let why = match why {
+                    Requeue::Retry => "a retry",
+                    Requeue::StartFailed => "the start failed, no retry used",
+                };
+                let wait = not_before.map_or(0, |at| at.since(self.now).as_secs());
+                format!("{job} is queued again in {wait}s: {why}")
+            }
+            Event::JobEnded { job, end, .. } => format!("{job} is {}", end_words(end)),
+            Event::QueuePaused => "the queue is paused".into(),
+            Event::QueueResumed => "the queue goes on".into(),
+            Event::MachineRead(machine) => {
+                format!("{} has GPUs {}; {} CPUs", machine.name, machine.gpu_set(), machine.cpus)
+            }
+            Event::Stopping => "the service stops".into(),
+        }
+    }
+
+    fn waiting_words(&self, waiting: &Waiting) -> String {
+        let on = |on: &Option<GpuSet>| on.map(|on| format!(" among {on}")).unwrap_or_default();
+        match waiting {
+            Waiting::Held => "held".into(),
+            Waiting::QueuePaused => "the queue is paused".into(),
+            Waiting::Stopping => "the service stops".into(),
+            Waiting::Retry { until } => format!("a retry in {}s", until.since(self.now).as_secs()),
+            Waiting::NoSuchGpus { need, exist, on: set } => {
+                format!("needs {need} GPUs{}, only {exist} exist", on(set))
+            }
+            Waiting::Gpus { need, free, on: set } => format!("needs {need} GPUs{}, {free} free", on(set)),
+            Waiting::NoSuchCpus { need, exist } => format!("needs {need} CPUs, only {exist} exist"),
+            Waiting::Cpus { need, free } => format!("needs {need} CPUs, {free} free"),
+            Waiting::Next => "next".into(),
+        }
+    }
+}
+
+fn new_job(words: &[&str], now: Time) -> NewJob {
+    let on = words.iter().find_map(|word| word.strip_prefix("on="));
+    let on = on.map(|list| list.split(',').map(|index| index.parse::<u16>().expect("a GPU number")).collect());
+    NewJob {
+        id: words[0].parse().expect("an id"),
+        request: Request {
+            gpus: number(words, "gpus").unwrap_or(1) as u16,
+            cpus: number(words, "cpus").unwrap_or(0) as u16,
+            on,
+        },
+        priority: number(words, "priority").unwrap_or(0) as i32,
+        retries: number(words, "retries").unwrap_or(0) as u32,
+        held: words.contains(&"hold"),
+        at: now,
+    }
+}
+
+fn number(words: &[&str], name: &str) -> Option<i64> {
+    let value = words.iter().filter_map(|word| word.split_once('=')).find(|(key, _)| *key == name);
+    value.map(|(_, value)| value.parse().expect("a number"))
+}
+
+fn span(text: &str) -> Duration {
+    Duration::from_secs(text.strip_suffix('s').and_then(|seconds| seconds.parse().ok()).expect("seconds, as in 5s"))
+}
+
+fn machine(gpus: u16, cpus: u16) -> Machine {
+    let gpu =
+        |index| Gpu { index, uuid: format!("GPU-{index}"), name: "Pretend".into(), memory_mib: 1024, simulated: true };
+    Machine { id: MachineId::LOCAL, name: "local".into(), cpus, gpus: (0..gpus).map(gpu).collect() }
+}
+
+fn outcome(words: &[&str]) -> Outcome {
+    match words {
+        ["exit", code] => Outcome::Exited { code: code.parse().expect("an exit code") },
+        ["signal", signal] => Outcome::Signaled { signal: signal.parse().expect("a signal") },
+        ["stopped"] => Outcome::Stopped { code: None, signal: Some(15) },
+        ["timed-out"] => Outcome::TimedOut { code: None, signal: Some(15) },
+        ["never-started"] => Outcome::NeverStarted,
+        other => panic!("no such end: {other:?}"),
+    }
+}
+
+fn lease_words(lease: &Lease) -> String {
+    match (lease.gpus.len(), lease.cpus) {
+        (0, cpus) => format!("{cpus} CPUs"),
+        (1, 0) => format!("GPU {}", lease.gpus),
+        (_, 0) => format!("GPUs {}", lease.gpus),
+        (_, cpus) => format!("GPUs {} and {cpus} CPUs", lease.gpus),
+    }
+}
+
+fn outcome_words(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Exited { code } => format!("exit {code}"),
+        Outcome::Signaled { signal } => format!("signal {signal}"),
+        Outcome::Stopped { .. } => "stopped".into(),
+        Outcome::TimedOut { .. } => "timed out".into(),
+        Outcome::StartError { .. } => "its command could not start".into(),
+        Outcome::MachineError { .. } => "the machine could not start it".into(),
+        Outcome::Lost { error } => format!("lost, {error}"),
+        Outcome::NeverStarted => "never started".into(),
+    }
+}
+
+fn end_words(end: &End) -> String {
+    match end {
+        End::Completed => "completed".into(),
+        End::Failed(Failure::Exit { code }) => format!("failed: exit {code}"),
+        End::Failed(Failure::Signal { signal }) => format!("failed: signal {signal}"),
+        End::Failed(Failure::Timeout) => "failed: timeout".into(),
+        End::Failed(Failure::Lost) => "failed: lost".into(),
+        End::Failed(Failure::StartError) => "failed: start error".into(),
+        End::Killed(KillReason::User) => "killed by a user".into(),
+        End::Killed(KillReason::Removed) => "removed".into(),
+        End::Killed(KillReason::Stopped) => "killed as the service stops".into(),
+    }
+}
+
+fn effect_words(effect: Effect) -> String {
+    match effect {
+        Effect::Start { run, lease } => format!("-> start {run} on {}", lease_words(&lease)),
+        Effect::Observe { run, ran: false } => format!("-> look for {run}"),
+        Effect::Observe { run, ran: true } => format!("-> look for {run}, which ran"),
+        Effect::Stop { run } => format!("-> stop {run}"),
+        Effect::Tidy { run } => format!("-> tidy up after {run}"),
+    }
+}
+
+fn refusal_words(refusal: Refusal) -> String {
+    match refusal {
+        Refusal::NotLive(job) => format!("refused: {job} is not alive"),
+        Refusal::WrongState(job) => format!("refused: {job} is in another state"),
+    }
+}

@@ -1,0 +1,89 @@
+//! What survives a crash: job records, folded from the committed events as a store would, not as the
+//! World does. [`World::restore`] starts from here.
+
+use std::collections::BTreeMap;
+
+use nexus_core::event::{Event, Requeue};
+use nexus_core::ids::{JobId, RunId};
+use nexus_core::job::{End, Job, Place, Retries, State};
+use nexus_core::run::{Phase, Run};
+use nexus_core::world::World;
+
+#[derive(Default)]
+pub struct Disk {
+    pub jobs: BTreeMap<JobId, Job>,
+    pub ended: BTreeMap<JobId, End>,
+    pub queue_paused: bool,
+    next_turn: i64,
+}
+
+impl Disk {
+    pub fn world(&self) -> World {
+        World::restore(self.jobs.values().cloned(), self.queue_paused, self.next_turn)
+    }
+
+    /// The run, if the disk knows it as its job's current one.
+    pub fn run(&self, id: RunId) -> Option<&Run> {
+        match &self.jobs.get(&id.job)?.state {
+            State::Active(run) if run.id == id => Some(run),
+            _ => None,
+        }
+    }
+
+    pub fn write(&mut self, event: &Event) {
+        match event {
+            Event::Submitted(new) => {
+                let job = Job {
+                    id: new.id,
+                    request: new.request,
+                    place: Place { priority: i64::from(new.priority), turn: self.next_turn },
+                    retries: Retries { allowed: new.retries, used: 0, start_failures: 0 },
+                    runs: 0,
+                    state: if new.held { State::Held } else { State::Queued { not_before: None } },
+                };
+                self.next_turn += 1;
+                self.jobs.insert(new.id, job);
+            }
+            Event::Held { job } => self.job(*job).state = State::Held,
+            Event::Released { job } => self.job(*job).state = State::Queued { not_before: None },
+            Event::Moved { job, place } => self.job(*job).place = *place,
+            Event::Planned { run, lease, at } => {
+                let job = self.job(run.job);
+                job.runs = run.number;
+                let planned = Run { id: *run, lease: *lease, planned_at: *at, phase: Phase::Starting, stop: None };
+                job.state = State::Active(planned);
+            }
+            Event::Running { run, pid, at } => self.active(*run).phase = Phase::Running { pid: *pid, since: *at },
+            Event::StopAsked { run, cause } => self.active(*run).stop = Some(*cause),
+            Event::Requeued { job, why, not_before } => {
+                let job = self.job(*job);
+                job.state = State::Queued { not_before: *not_before };
+                match why {
+                    Requeue::Retry => {
+                        job.retries.used += 1;
+                        job.retries.start_failures = 0;
+                    }
+                    Requeue::StartFailed => job.retries.start_failures += 1,
+                }
+            }
+            Event::JobEnded { job, end, .. } => {
+                self.jobs.remove(job).expect("only a live job ends");
+                assert!(self.ended.insert(*job, end.clone()).is_none(), "{job} ended twice");
+            }
+            Event::QueuePaused => self.queue_paused = true,
+            Event::QueueResumed => self.queue_paused = false,
+            Event::RunEnded { .. } | Event::MachineRead(_) | Event::Stopping => {}
+        }
+    }
+
+    fn job(&mut self, id: JobId) -> &mut Job {
+        self.jobs.get_mut(&id).expect("the job is on disk")
+    }
+
+    fn active(&mut self, id: RunId) -> &mut Run {
+        match &mut self.job(id.job).state {
+            State::Active(run) if run.id == id => run,
+            _ => panic!("{id} is not the run on disk"),
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! A node that pretends: an exclusive marker per run, processes that outlive the engine, launches and
+//! stops that are on their way while the engine crashes, reports that are lost, late, swapped, repeated.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nexus_core::apply::Report;
+use nexus_core::ids::RunId;
+use nexus_core::reconcile::Effect;
+use nexus_core::run::{Lease, Outcome};
+use nexus_core::time::Time;
+
+use crate::chance::Chance;
+use crate::ledger::Ledger;
+
+/// When a living process ends and how, unless it is asked to end earlier.
+struct Destiny {
+    at: Time,
+    outcome: Outcome,
+}
+
+/// Things on their way, and when they arrive.
+type Timed<T> = Vec<(Time, T)>;
+
+#[derive(Clone, Copy)]
+enum Order {
+    Launch(RunId, Lease),
+    Stop(RunId),
+}
+
+#[derive(Default)]
+pub struct Node {
+    pub ledger: Ledger,
+    markers: BTreeSet<RunId>,
+    living: BTreeMap<RunId, Destiny>,
+    orders: Timed<Order>,
+    reports: Timed<Report>,
+    next_pid: u32,
+    /// Whether anything goes wrong.
+    pub faults: bool,
+    one_start_fails_in: u64,
+}
+
+impl Node {
+    pub fn new(faults: bool, chance: &mut Chance) -> Node {
+        Node { faults, one_start_fails_in: chance.pick(&[2, 10, 50]), ..Node::default() }
+    }
+
+    pub fn act(&mut self, effect: &Effect, chance: &mut Chance, now: Time) {
+        let delay = if chance.one_in(3) { chance.below(4_000) } else { chance.below(50) };
+        let lands = later(now, delay);
+        match effect {
+            Effect::Start { run, lease } => self.orders.push((lands, Order::Launch(*run, *lease))),
+            Effect::Stop { run } => self.orders.push((lands, Order::Stop(*run))),
+            Effect::Observe { run, ran } => self.observe(*run, *ran, chance, now),
+            Effect::Tidy { run } => {
+                let entry = self.ledger.get(*run);
+                assert!(entry.is_none_or(|entry| entry.ended.is_some()), "{run} is tidied away while it lives");
+            }
+        }
+    }
+
+    /// What the world does by itself until `now`: orders land, processes end. Runs that began are returned.
+    pub fn pass(&mut self, chance: &mut Chance, now: Time) -> Vec<RunId> {
+        let mut began = Vec::new();
+        let (mut due, on_their_way) = split(std::mem::take(&mut self.orders), now);
+        self.orders = on_their_way;
+        due.sort_by_key(|(at, _)| *at);
+        for (at, order) in due {
+            self.end_what_is_due(chance, at);
+            match order {
+                Order::Launch(run, lease) => began.extend(self.launch(run, lease, chance, at)),
+                Order::Stop(run) => self.stop(run, chance, at),
+            }
+        }
+        self.end_what_is_due(chance, now);
+        began
+    }
+
+    /// Reports that have arrived, in an order of their own.
+    pub fn arrived(&mut self, chance: &mut Chance, now: Time) -> Vec<Report> {
+        let (due, on_their_way) = split(std::mem::take(&mut self.reports), now);
+        self.reports = on_their_way;
+        let mut arrived: Vec<Report> = due.into_iter().map(|(_, report)| report).collect();
+        if self.faults {
+            chance.shuffle(&mut arrived);
+        }
+        arrived
+    }
+
+    /// The engine is gone: of what was on its way, some arrives nevertheless, and some at the next engine.
+    pub fn engine_died(&mut self, chance: &mut Chance) {
+        self.orders.retain(|_| chance.one_in(2));
+        self.reports.retain(|_| chance.one_in(3));
+    }
+
+    /// Somebody deletes the folder of a run that has ended.
+    pub fn lose_folder(&mut self, run: RunId) {
+        self.ledger.forget(run);
+        self.reports.retain(|(_, report)| !matches!(report, Report::Ended { run: ended, .. } if *ended == run));
+    }
+
+    fn launch(&mut self, run: RunId, lease: Lease, chance: &mut Chance, now: Time) -> Option<RunId> {
+        if !self.markers.insert(run) {
+            return None;
+        }
+        if self.faults && chance.one_in(self.one_start_fails_in) {
+            self.never_begins(run, Outcome::MachineError { error: "no room for the fork".into() }, chance, now);
+            return None;
+        }
+        if chance.one_in(25) {
+            let outcome = Outcome::StartError { error: "no such program".into(), code: Some(127) };
+            self.never_begins(run, outcome, chance, now);
+            return None;
+        }
+        self.ledger.begins(run, lease, now);
+        let destiny = Destiny { at: later(now, lifetime(chance)), outcome: natural_end(self.faults, chance) };
+        self.living.insert(run, destiny);
+        self.next_pid += 1;
+        self.tell(Report::Started { run, pid: self.next_pid, at: now }, chance, now);
+        Some(run)
+    }
+
+    fn stop(&mut self, run: RunId, chance: &mut Chance, now: Time) {
+        if self.markers.insert(run) {
+            self.never_begins(run, Outcome::NeverStarted, chance, now);
+            return;
+        }
+        let Some(destiny) = self.living.get_mut(&run) else { return };
+        let gone = later(now, chance.below(3_000));
+        if gone < destiny.at {
+            let outcome = if chance.one_in(3) {
+                Outcome::Stopped { code: Some(0), signal: None }
+            } else {
+                Outcome::Stopped { code: None, signal: Some(15) }
+            };
+            *destiny = Destiny { at: gone, outcome };
+        }
+    }
+
+    /// Looks at the run's folder now; the answer takes its time, as any report.
+    fn observe(&mut self, run: RunId, ran: bool, chance: &mut Chance, now: Time) {
+        let answer = match self.ledger.get(run) {
+            None => Report::NotStarted { run, ran },
+            Some(entry) if entry.forgotten => Report::NotStarted { run, ran },
+            Some(entry) => match &entry.ended {
+                Some((at, outcome)) => Report::Ended { run, outcome: outcome.clone(), at: *at },
+                None => Report::Started { run, pid: 1, at: entry.began.expect("what lives began").0 },
+            },
+        };
+        self.deliver(answer.clone(), chance.below(2_000), now);
+        if self.faults && chance.one_in(6) {
+            self.deliver(answer, chance.below(20_000), now);
+        }
+    }
+
+    fn end_what_is_due(&mut self, chance: &mut Chance, now: Time) {
+        let due = self.living.iter().filter(|(_, destiny)| destiny.at <= now).map(|(run, _)| *run);
+        for run in due.collect::<Vec<_>>() {
+            let Destiny { at, outcome } = self.living.remove(&run).expect("it was living");
+            self.ledger.ends(run, outcome.clone(), at);
+            self.tell(Report::Ended { run, outcome, at }, chance, now);
+        }
+    }
+
+    fn never_begins(&mut self, run: RunId, outcome: Outcome, chance: &mut Chance, now: Time) {
+        self.ledger.never_begins(run, outcome.clone(), now);
+        self.tell(Report::Ended { run, outcome, at: now }, chance, now);
+    }
+
+    /// By message, which may be lost; and by what is seen later (the pidfd, the folder), which is not.
+    fn tell(&mut self, report: Report, chance: &mut Chance, now: Time) {
+        if !self.faults {
+            return self.deliver(report, chance.below(100), now);
+        }
+        if !chance.one_in(4) {
+            let late = if chance.one_in(4) { 10_000 } else { 200 };
+            self.deliver(report.clone(), chance.below(late), now);
+        }
+        self.deliver(report, 1_000 + chance.below(15_000), now);
+    }
+
+    fn deliver(&mut self, report: Report, delay: u64, now: Time) {
+        self.reports.push((later(now, delay), report));
+    }
+}
+
+fn later(now: Time, milliseconds: u64) -> Time {
+    now.after(std::time::Duration::from_millis(milliseconds))
+}
+
+/// What is due, and what is not yet.
+fn split<T>(list: Timed<T>, now: Time) -> (Timed<T>, Timed<T>) {
+    list.into_iter().partition(|(at, _)| *at <= now)
+}
+
+fn lifetime(chance: &mut Chance) -> u64 {
+    let longest = chance.pick(&[1, 500, 5_000, 60_000]);
+    chance.below(longest)
+}
+
+fn natural_end(faults: bool, chance: &mut Chance) -> Outcome {
+    match chance.below(20) {
+        0..10 => Outcome::Exited { code: 0 },
+        10..14 => Outcome::Exited { code: 1 + chance.below(200) as i32 },
+        14..16 => Outcome::Signaled { signal: chance.pick(&[9, 11, 15]) },
+        16 => Outcome::TimedOut { code: None, signal: Some(9) },
+        17 if faults => Outcome::Lost { error: "its shim died".into() },
+        _ => Outcome::Exited { code: 0 },
+    }
+}

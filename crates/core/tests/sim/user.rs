@@ -1,0 +1,74 @@
+//! Users: what they ask for, sensible or not.
+
+use nexus_core::apply::Command;
+use nexus_core::event::NewJob;
+use nexus_core::ids::JobId;
+use nexus_core::request::{GpuSet, Request};
+use nexus_core::time::Time;
+
+use crate::chance::Chance;
+use crate::disk::Disk;
+
+pub const MOST_GPUS: u16 = 6;
+
+/// With so many live jobs users wait: a short queue meets more of what can happen.
+const PATIENCE: usize = 16;
+
+pub struct Users {
+    /// Few kinds, so that jobs with equal requests meet.
+    kinds: Vec<Request>,
+    submitted: u64,
+}
+
+impl Users {
+    pub fn new(chance: &mut Chance) -> Users {
+        let kinds = (0..2 + chance.below(6)).map(|_| request(chance)).collect();
+        Users { kinds, submitted: 0 }
+    }
+
+    pub fn command(&mut self, disk: &Disk, chance: &mut Chance, now: Time) -> Command {
+        match chance.below(40) {
+            0..18 if disk.jobs.len() < PATIENCE => {
+                Command::Submit((0..1 + chance.below(4)).map(|_| self.job(chance, now)).collect())
+            }
+            18..22 => Command::Kill(self.some_jobs(disk, chance)),
+            22..24 => Command::Remove(self.some_jobs(disk, chance)),
+            24..26 => Command::Cancel(self.some_jobs(disk, chance)),
+            26..28 => Command::Hold(self.some_jobs(disk, chance)),
+            28..32 => Command::Release(self.some_jobs(disk, chance)),
+            32..35 => Command::First(self.some_jobs(disk, chance)),
+            35 => Command::PauseQueue,
+            _ => Command::ResumeQueue,
+        }
+    }
+
+    fn job(&mut self, chance: &mut Chance, now: Time) -> NewJob {
+        let id = JobId::from_number(3, self.submitted);
+        self.submitted += 1;
+        NewJob {
+            id,
+            request: chance.pick(&self.kinds),
+            priority: chance.pick(&[0, 0, 0, 0, -1, 1, i32::MIN, i32::MAX]),
+            retries: chance.pick(&[0, 0, 0, 1, 3]),
+            held: chance.one_in(10),
+            at: now,
+        }
+    }
+
+    /// Mostly live ones; sometimes one that ended, or that nobody submitted, or one twice.
+    fn some_jobs(&self, disk: &Disk, chance: &mut Chance) -> Vec<JobId> {
+        let live: Vec<JobId> = disk.jobs.keys().copied().collect();
+        let one = |chance: &mut Chance| match live.is_empty() || chance.one_in(12) {
+            true => JobId::from_number(3, chance.below(self.submitted + 3)),
+            false => chance.pick(&live),
+        };
+        (0..1 + chance.below(3)).map(|_| one(chance)).collect()
+    }
+}
+
+fn request(chance: &mut Chance) -> Request {
+    let gpus = chance.pick(&[0, 1, 1, 1, 2, 2, 3, 4]);
+    let cpus = if gpus == 0 { chance.below(4) } else { chance.pick(&[0, 0, 0, 1, 3]) };
+    let on: GpuSet = (0..MOST_GPUS).filter(|_| !chance.one_in(3)).collect();
+    Request { gpus, cpus: cpus as u16, on: chance.one_in(4).then_some(on) }
+}

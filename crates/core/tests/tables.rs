@@ -1,0 +1,218 @@
+//! Tables: what an outcome makes of a job, how long a retry waits, sets of GPUs, where a request is placed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use nexus_core::apply::{Command, Report, command, report};
+use nexus_core::decide::decide;
+use nexus_core::decide::place::place;
+use nexus_core::event::NewJob;
+use nexus_core::explain::Explainer;
+use nexus_core::ids::{JobId, MachineId};
+use nexus_core::job::{End, Failure, KillReason, State};
+use nexus_core::machine::{Gpu, Machine};
+use nexus_core::policy::Policy;
+use nexus_core::request::{GpuSet, MAX_GPUS, Request};
+use nexus_core::run::{Lease, Outcome, StopCause};
+use nexus_core::time::Time;
+use nexus_core::waiting::Waiting;
+use nexus_core::world::{Free, World};
+
+const NOW: Time = Time(1_000_000);
+
+#[test]
+fn an_outcome_and_who_asked_make_the_end() {
+    let error = String::new;
+    let (exit, signal) = (|code| End::Failed(Failure::Exit { code }), |signal| End::Failed(Failure::Signal { signal }));
+    let killed = End::Killed(KillReason::User);
+    let start_error = End::Failed(Failure::StartError);
+    let timeout = End::Failed(Failure::Timeout);
+    #[rustfmt::skip]
+    let table = [
+        // the run                                                   nobody asked               a user asked
+        (Outcome::Exited { code: 0 },                                End::Completed,            End::Completed),
+        (Outcome::Exited { code: 3 },                                exit(3),                   exit(3)),
+        (Outcome::Exited { code: -1 },                               exit(-1),                  exit(-1)),
+        (Outcome::Signaled { signal: 9 },                            signal(9),                 signal(9)),
+        (Outcome::TimedOut { code: None, signal: Some(9) },          timeout.clone(),           timeout.clone()),
+        (Outcome::TimedOut { code: Some(0), signal: None },          timeout.clone(),           timeout),
+        (Outcome::StartError { error: error(), code: Some(127) },    start_error.clone(),       start_error.clone()),
+        (Outcome::MachineError { error: error() },                   start_error.clone(),       killed.clone()),
+        (Outcome::Lost { error: error() },                           End::Failed(Failure::Lost), killed.clone()),
+        (Outcome::Stopped { code: Some(0), signal: None },           exit(0),                   killed.clone()),
+        (Outcome::Stopped { code: None, signal: Some(15) },          signal(15),                killed.clone()),
+        (Outcome::Stopped { code: None, signal: None },              exit(-1),                  killed.clone()),
+        (Outcome::NeverStarted,                                      start_error,               killed),
+    ];
+    for (outcome, alone, asked) in table {
+        assert_eq!(End::of(&outcome, None), alone, "{outcome:?}, nobody asked");
+        assert_eq!(End::of(&outcome, Some(StopCause::User)), asked, "{outcome:?}, a user asked");
+        if let End::Killed(_) = asked {
+            let stopped = End::of(&outcome, Some(StopCause::Stopped));
+            assert_eq!(stopped, End::Killed(KillReason::Stopped), "{outcome:?}, the service stops");
+        }
+    }
+}
+
+#[test]
+fn retries_cover_what_another_try_may_mend() {
+    let covered = [Failure::Exit { code: 1 }, Failure::Signal { signal: 9 }, Failure::Lost, Failure::StartError];
+    for failure in covered {
+        assert!(End::Failed(failure.clone()).may_be_retried(), "{failure:?}");
+    }
+    let kills = [KillReason::User, KillReason::Removed, KillReason::Stopped].map(End::Killed);
+    for end in kills.into_iter().chain([End::Completed, End::Failed(Failure::Timeout)]) {
+        assert!(!end.may_be_retried(), "{end:?}");
+    }
+}
+
+#[test]
+fn the_wait_doubles_up_to_its_cap() {
+    let policy = Policy::default();
+    let seconds: Vec<u64> = (0..=10).map(|nth| policy.wait_before_retry(nth).as_secs()).collect();
+    assert_eq!(seconds, [5, 5, 10, 20, 40, 80, 160, 320, 600, 600, 600]);
+    assert_eq!(policy.wait_before_retry(u32::MAX).as_secs(), 600);
+    let endless = Policy { retry_wait: Duration::MAX, retry_wait_max: Duration::MAX, ..Policy::default() };
+    assert_eq!(endless.wait_before_retry(9), Duration::MAX);
+    assert_eq!(NOW.after(Duration::MAX), Time(i64::MAX));
+}
+
+#[test]
+fn sets_of_gpus() {
+    let set = gpus(&[3, 0, 127, 0]);
+    assert_eq!((set.len(), set.to_string()), (3, "0,3,127".to_string()));
+    assert_eq!(set.iter().collect::<Vec<_>>(), [0, 3, 127]);
+    assert!(set.contains(127) && !set.contains(1) && !set.contains(MAX_GPUS) && !set.contains(u16::MAX));
+    assert_eq!(set.minus(gpus(&[0, 1])), gpus(&[3, 127]));
+    assert_eq!(set.union(gpus(&[1])).len(), 4);
+    assert!(set.overlaps(gpus(&[3])) && !set.overlaps(gpus(&[4])) && !set.overlaps(GpuSet::EMPTY));
+    assert!(GpuSet::EMPTY.is_empty() && GpuSet::default().to_string().is_empty());
+}
+
+#[test]
+fn clocks_that_are_set_back_give_no_negative_spans() {
+    assert_eq!(Time(5).since(Time(9)), Duration::ZERO);
+    assert_eq!(Time(9).since(Time(5)), Duration::from_millis(4));
+    assert_eq!(Time(i64::MAX).since(Time(i64::MIN)), Duration::from_millis(i64::MAX as u64));
+}
+
+#[test]
+fn the_fullest_machine_with_room_is_taken_and_its_lowest_gpus() {
+    let free = machines(&[(1, &[0, 1, 2, 3], 8), (2, &[1, 3], 8), (3, &[0], 8)]);
+    let on = |machine, list: &[u16]| Ok(Lease { machine: MachineId(machine), gpus: gpus(list), cpus: 0 });
+    assert_eq!(place(&request(1, 0), &free), on(3, &[0]));
+    assert_eq!(place(&request(2, 0), &free), on(2, &[1, 3]));
+    assert_eq!(place(&request(3, 0), &free), on(1, &[0, 1, 2]));
+    assert_eq!(place(&Request { on: Some(gpus(&[1, 2])), ..request(1, 0) }, &free), on(2, &[1]));
+    assert_eq!(place(&request(5, 0), &free), Err(Waiting::Gpus { need: 5, free: 4, on: None }));
+    assert_eq!(place(&request(0, 9), &free), Err(Waiting::Cpus { need: 9, free: 8 }));
+    let nowhere = BTreeMap::new();
+    assert_eq!(place(&request(1, 0), &nowhere), Err(Waiting::Gpus { need: 1, free: 0, on: None }));
+}
+
+#[test]
+fn what_is_missing_is_said_in_the_order_that_helps() {
+    let table = [
+        ("no machine is known yet", World::default(), request(1, 0), Answer::NoSuchGpus),
+        ("more than exists, though paused", paused(busy(2)), request(3, 0), Answer::NoSuchGpus),
+        ("more CPUs than exist", busy(2), request(0, 9), Answer::NoSuchCpus),
+        ("paused goes before busy", paused(busy(2)), request(1, 0), Answer::QueuePaused),
+        ("busy", busy(2), request(1, 0), Answer::Gpus),
+        ("room", busy(1), request(1, 0), Answer::Next),
+        ("a CPU job needs no GPU", busy(2), request(0, 1), Answer::Next),
+    ];
+    for (name, world, request, expected) in table {
+        assert_eq!(Answer::of(Explainer::new(&world).request(&request)), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_command_is_met_as_a_whole_or_not_at_all() {
+    let ids = |numbers: &[u64]| numbers.iter().map(|number| JobId::from_number(3, *number)).collect::<Vec<_>>();
+    // Jobs 0 and 1 run, 9 waits, 8 does not exist.
+    let mut world = busy(2);
+    command(&mut world, Command::Submit(vec![new_job(9)]), NOW).unwrap();
+    let refused = [
+        Command::Kill(ids(&[0, 9])),
+        Command::Kill(ids(&[0, 8])),
+        Command::Remove(ids(&[9, 0])),
+        Command::Cancel(ids(&[0, 9, 8])),
+        Command::Hold(ids(&[9, 1])),
+        Command::First(ids(&[9, 1])),
+    ];
+    for refusal in refused {
+        let before = world.clone();
+        assert!(command(&mut world, refusal.clone(), NOW).is_err(), "{refusal:?}");
+        assert!(world == before, "{refusal:?} left something behind");
+    }
+    let twice = command(&mut world, Command::Remove(ids(&[9, 9])), NOW).unwrap();
+    assert_eq!(twice.len(), 1, "a job named twice is removed once");
+}
+
+#[test]
+fn a_restored_world_counts_on() {
+    let world = busy(2);
+    let jobs: Vec<_> = world.jobs().cloned().collect();
+    let mut restored = World::restore(jobs, false, 2);
+    assert!(restored.jobs().eq(world.jobs()));
+    command(&mut restored, Command::Submit(vec![new_job(9)]), NOW).unwrap();
+    let newest = restored.job(JobId::from_number(3, 9)).unwrap();
+    assert_eq!((newest.place.turn, &newest.state), (2, &State::Queued { not_before: None }));
+}
+
+/// The kinds of [`Waiting`] that need no numbers here: the scenarios show those.
+#[derive(Debug, PartialEq)]
+enum Answer {
+    NoSuchGpus,
+    NoSuchCpus,
+    QueuePaused,
+    Gpus,
+    Next,
+    Other,
+}
+
+impl Answer {
+    fn of(waiting: Waiting) -> Answer {
+        match waiting {
+            Waiting::NoSuchGpus { .. } => Answer::NoSuchGpus,
+            Waiting::NoSuchCpus { .. } => Answer::NoSuchCpus,
+            Waiting::QueuePaused => Answer::QueuePaused,
+            Waiting::Gpus { .. } => Answer::Gpus,
+            Waiting::Next => Answer::Next,
+            _ => Answer::Other,
+        }
+    }
+}
+
+/// A World with a machine of two GPUs, so many of them taken.
+fn busy(taken: u64) -> World {
+    let mut world = World::default();
+    let gpu = |index| Gpu { index, uuid: String::new(), name: String::new(), memory_mib: 0, simulated: true };
+    let machine = Machine { id: MachineId::LOCAL, name: "local".into(), cpus: 8, gpus: (0..2).map(gpu).collect() };
+    report(&mut world, Report::Machine(machine), &Policy::default(), NOW);
+    command(&mut world, Command::Submit((0..taken).map(new_job).collect()), NOW).unwrap();
+    assert_eq!(decide(&mut world, NOW).len() as u64, taken);
+    world
+}
+
+fn paused(mut world: World) -> World {
+    command(&mut world, Command::PauseQueue, NOW).unwrap();
+    world
+}
+
+fn new_job(number: u64) -> NewJob {
+    let id = JobId::from_number(3, number);
+    NewJob { id, request: request(1, 0), priority: 0, retries: 0, held: false, at: NOW }
+}
+
+fn request(gpus: u16, cpus: u16) -> Request {
+    Request { gpus, cpus, on: None }
+}
+
+fn gpus(indices: &[u16]) -> GpuSet {
+    indices.iter().copied().collect()
+}
+
+fn machines(list: &[(u32, &[u16], u16)]) -> BTreeMap<MachineId, Free> {
+    list.iter().map(|(id, indices, cpus)| (MachineId(*id), Free { gpus: gpus(indices), cpus: *cpus })).collect()
+}

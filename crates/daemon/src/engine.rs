@@ -1,0 +1,371 @@
+//! The one owner of the World. A plain loop: apply, decide, commit, act.
+//!
+//! Inputs that have piled up share one transaction; callers are answered when it is on disk. When a
+//! commit fails, callers get the error and the World is loaded again: nothing half-happened.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use nexus_api::events::{Event as Told, What};
+use nexus_api::jobs::JobSpec;
+use nexus_api::problem::Problem;
+use nexus_core::apply::{self, Command, Refusal, Report};
+use nexus_core::decide::decide;
+use nexus_core::event::{Event, NewJob};
+use nexus_core::ids::{JobId, RunId};
+use nexus_core::machine::Machine;
+use nexus_core::reconcile::{Effect, Seen, reconcile};
+use nexus_core::request::GpuSet;
+use nexus_core::world::World;
+use nexus_node::{Node, RunPlace};
+use tokio::sync::{broadcast, oneshot};
+
+use crate::ids::IdMaker;
+use crate::launch::Launcher;
+use crate::narrate::{self, Narrator};
+use crate::service_log::ServiceLog;
+use crate::store::{Batch, NewRow, Store, StoreError};
+use crate::{clock, home, words};
+
+/// Inputs that share one transaction at most.
+const BATCH_LIMIT: usize = 4096;
+
+/// After a failed commit the disk is given this long before it is tried again.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+/// Quiet for this long, the engine cleans up behind deleted secrets.
+const IDLE: Duration = Duration::from_millis(300);
+
+pub type Reply<T> = oneshot::Sender<Result<T, Problem>>;
+
+pub enum Message {
+    Submit {
+        specs: Vec<JobSpec>,
+        reply: Reply<Vec<JobId>>,
+    },
+    Command {
+        command: Command,
+        verb: &'static str,
+        reply: Reply<()>,
+    },
+    /// Delete ended jobs; their log folders are the caller's to remove.
+    Forget {
+        ids: Vec<JobId>,
+        reply: Reply<()>,
+    },
+    SimulateGpus {
+        machine: Machine,
+        count: u16,
+        reply: Reply<()>,
+    },
+    /// Failures up to now were looked at.
+    Looked,
+    Report(Report),
+    /// A question about live facts.
+    Ask(Box<dyn FnOnce(&World) + Send>),
+}
+
+pub struct Engine {
+    pub inbox: Receiver<Message>,
+    /// To itself: an effect that fails is a report like any other.
+    pub outbox: Sender<Message>,
+    pub store: Store,
+    pub world: World,
+    pub machine: Machine,
+    pub node: Node,
+    pub launcher: Launcher,
+    pub log: ServiceLog,
+    pub events: broadcast::Sender<Arc<Told>>,
+    pub ids: IdMaker,
+    pub home_dir: PathBuf,
+    /// Told to go without waiting for the jobs.
+    pub leaves_jobs: bool,
+}
+
+/// What one turn of the loop has gathered.
+#[derive(Default)]
+struct Turn {
+    batch: Batch,
+    /// Given an answer when the batch is on disk, or failed.
+    replies: Vec<Answer>,
+}
+
+type Answer = Box<dyn FnOnce(Result<(), Problem>)>;
+
+/// Beside the World, and lost with the process.
+struct Watch {
+    seen: Seen,
+    narrator: Narrator,
+    told: u64,
+    /// No effects before this time: the disk failed.
+    rest_until: Option<Instant>,
+    tidied: Vec<RunId>,
+    /// Runs looked for that are known to have run: not to find them means that they are lost.
+    missing: BTreeSet<RunId>,
+}
+
+impl Engine {
+    /// Runs until the service stops. An error means that the database cannot even be read any more.
+    pub fn run(mut self) -> Result<(), StoreError> {
+        let mut watch = Watch {
+            seen: Seen::default(),
+            narrator: Narrator::of(&self.world),
+            told: 0,
+            rest_until: None,
+            tidied: Vec::new(),
+            missing: BTreeSet::new(),
+        };
+        self.log.write(&["Service started".into()]);
+        let left: Vec<RunPlace> = self.store.untidy_runs()?.into_iter().map(|run| self.run_place(run)).collect();
+        watch.tidied = left.iter().map(|place| place.run).collect();
+        self.node.tidy(left);
+        let mut turn = Turn::default();
+        self.report(Report::Machine(self.machine.clone()), &mut turn, &mut watch);
+        loop {
+            self.finish(turn, &mut watch)?;
+            if self.world.stopping() && (self.leaves_jobs || self.world.active_runs().next().is_none()) {
+                self.log.write(&["Service stopped".into()]);
+                return Ok(());
+            }
+            turn = Turn::default();
+            match self.inbox.recv_timeout(self.patience(&watch)) {
+                Ok(message) => self.take(message, &mut turn, &mut watch),
+                Err(RecvTimeoutError::Timeout) if self.store.has_leftovers() => self.store.clear_leftovers(),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+            for message in self.inbox.try_iter().take(BATCH_LIMIT).collect::<Vec<_>>() {
+                self.take(message, &mut turn, &mut watch);
+            }
+        }
+    }
+
+    /// How long nothing may come before there is something to do.
+    fn patience(&self, watch: &Watch) -> Duration {
+        let never = Duration::from_secs(3600);
+        let wake = self.world.next_wake().map_or(never, |at| at.since(clock::now()));
+        let rest = watch.rest_until.map_or(never, |at| at.saturating_duration_since(Instant::now()));
+        let idle = if self.store.has_leftovers() { IDLE } else { never };
+        wake.min(rest).min(idle)
+    }
+
+    /// Applies one message to the World.
+    fn take(&mut self, message: Message, turn: &mut Turn, watch: &mut Watch) {
+        match message {
+            Message::Report(report) => self.report(report, turn, watch),
+            Message::Ask(question) => question(&self.world),
+            Message::Submit { specs, reply } => match self.submit(specs, turn) {
+                Ok(ids) => turn.replies.push(Box::new(move |done| drop(reply.send(done.map(|()| ids))))),
+                Err(problem) => drop(reply.send(Err(problem))),
+            },
+            Message::Command { command, verb, reply } => {
+                self.leaves_jobs |= command == Command::Stop { kill: false };
+                match apply::command(&mut self.world, command, clock::now()) {
+                    Ok(events) => {
+                        turn.batch.events.extend(events);
+                        turn.replies.push(Box::new(move |done| drop(reply.send(done))));
+                    }
+                    Err(refusal) => drop(reply.send(Err(self.refused(refusal, verb)))),
+                }
+            }
+            Message::Forget { ids, reply } => match self.forgettable(&ids) {
+                Ok(()) => {
+                    turn.batch.forgotten.extend(ids);
+                    turn.replies.push(Box::new(move |done| drop(reply.send(done))));
+                }
+                Err(problem) => drop(reply.send(Err(problem))),
+            },
+            Message::SimulateGpus { machine, count, reply } => {
+                self.machine = machine.clone();
+                self.report(Report::Machine(machine), turn, watch);
+                turn.batch.meta.push(("simulated_gpus", count.to_string()));
+                turn.replies.push(Box::new(move |done| drop(reply.send(done))));
+            }
+            Message::Looked => turn.batch.meta.push(("looked_at", clock::now().0.to_string())),
+        }
+    }
+
+    fn report(&mut self, mut report: Report, turn: &mut Turn, watch: &mut Watch) {
+        if let Report::NotStarted { run, ran } = &mut report {
+            *ran = watch.missing.remove(run);
+        }
+        watch.seen.report(&report);
+        let policy = &self.launcher.config.policy;
+        turn.batch.events.extend(apply::report(&mut self.world, report, policy, clock::now()));
+    }
+
+    fn submit(&mut self, specs: Vec<JobSpec>, turn: &mut Turn) -> Result<Vec<JobId>, Problem> {
+        if self.world.stopping() {
+            return Err(Problem::Stopping);
+        }
+        let free_bytes = home::disk_free(&self.home_dir).unwrap_or(u64::MAX);
+        if free_bytes < home::DISK_RESERVE {
+            return Err(Problem::DiskFull { path: self.home_dir.display().to_string(), free_bytes });
+        }
+        let mut ids = Vec::with_capacity(specs.len());
+        let mut jobs = Vec::with_capacity(specs.len());
+        let mut fresh = BTreeSet::new();
+        let now = clock::now();
+        for (count, mut spec) in specs.into_iter().enumerate() {
+            let taken = self.store.jobs_taken() + (turn.batch.new.len() + count) as u64;
+            let id = self
+                .ids
+                .next(taken, |id| {
+                    let in_memory = self.world.job(id).is_some() || fresh.contains(&id);
+                    Ok(in_memory || turn.batch.new.contains_key(&id) || self.store.has_job(id.as_str())?)
+                })
+                .map_err(|error: StoreError| error.problem())?;
+            fresh.insert(id);
+            let (env, secrets) = nexus_api::env::split_secrets(std::mem::take(&mut spec.env));
+            let request = words::request(&spec.request);
+            jobs.push(NewJob { id, request, priority: spec.priority, retries: spec.retries, held: spec.hold, at: now });
+            ids.push(id);
+            turn.batch.new.insert(id, NewRow { spec, env, secrets });
+        }
+        let events = apply::command(&mut self.world, Command::Submit(jobs), now).expect("nothing refuses new jobs");
+        turn.batch.events.extend(events);
+        Ok(ids)
+    }
+
+    /// In the words of a client: a job that is not live ended, or never was.
+    fn refused(&self, refusal: Refusal, verb: &str) -> Problem {
+        let (Refusal::NotLive(id) | Refusal::WrongState(id)) = refusal;
+        match self.store.state(id) {
+            Ok(Some((state, gpus))) => Problem::WrongState { id: id.to_string(), verb: verb.to_string(), state, gpus },
+            Ok(None) => Problem::NoSuchJob { id: id.to_string() },
+            Err(error) => error.problem(),
+        }
+    }
+
+    fn forgettable(&self, ids: &[JobId]) -> Result<(), Problem> {
+        for id in ids {
+            if self.world.job(*id).is_some() {
+                return Err(self.refused(Refusal::WrongState(*id), "forget"));
+            }
+            if !self.store.has_job(id.as_str()).map_err(|error| error.problem())? {
+                return Err(Problem::NoSuchJob { id: id.to_string() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Decide, commit, act.
+    fn finish(&mut self, mut turn: Turn, watch: &mut Watch) -> Result<(), StoreError> {
+        turn.batch.events.extend(decide(&mut self.world, clock::now()));
+        turn.batch.tidied = std::mem::take(&mut watch.tidied);
+        turn.batch.simulated = self.simulated();
+        if !turn.batch.is_empty()
+            && let Err(error) = self.store.commit(&turn.batch)
+        {
+            return self.fall_back(error, turn, watch);
+        }
+        for event in &turn.batch.events {
+            watch.seen.event(event);
+        }
+        if watch.rest_until.is_none_or(|at| at <= Instant::now()) {
+            watch.rest_until = None;
+            let effects = reconcile(&self.world, &mut watch.seen);
+            self.act(effects, watch);
+        }
+        for reply in turn.replies {
+            reply(Ok(()));
+        }
+        self.tell(&turn.batch, watch);
+        Ok(())
+    }
+
+    /// The commit failed: callers hear it, and what is on disk is the truth.
+    fn fall_back(&mut self, error: StoreError, turn: Turn, watch: &mut Watch) -> Result<(), StoreError> {
+        let problem = error.problem();
+        for reply in turn.replies {
+            reply(Err(problem.clone()));
+        }
+        let stopping = self.world.stopping();
+        self.world = self.store.restore()?;
+        self.world.record(&Event::MachineRead(self.machine.clone()));
+        if stopping {
+            self.world.record(&Event::Stopping);
+        }
+        watch.seen = Seen::default();
+        watch.narrator = Narrator::of(&self.world);
+        watch.rest_until = Some(Instant::now() + AFTER_FAILURE);
+        self.log.write(&[format!("Error: {problem}")]);
+        Ok(())
+    }
+
+    fn simulated(&self) -> GpuSet {
+        self.machine.gpus.iter().filter(|gpu| gpu.simulated).map(|gpu| gpu.index).collect()
+    }
+
+    fn act(&mut self, effects: Vec<Effect>, watch: &mut Watch) {
+        let (mut starts, mut observes, mut stops, mut tidies) = (vec![], vec![], vec![], vec![]);
+        for effect in effects {
+            match effect {
+                Effect::Start { run, lease } => match self.store.launch(run) {
+                    Ok(Some(launch)) => starts.push(self.launcher.run_spec(run, &lease, launch)),
+                    Ok(None) => self.start_failed(run, "its record is gone".into()),
+                    Err(error) => self.start_failed(run, error.problem().to_string()),
+                },
+                Effect::Observe { run, ran } => {
+                    if ran {
+                        watch.missing.insert(run);
+                    }
+                    observes.push(self.run_place(run));
+                }
+                Effect::Stop { run } => stops.push(self.run_place(run)),
+                Effect::Tidy { run } => {
+                    watch.tidied.push(run);
+                    tidies.push(self.run_place(run));
+                }
+            }
+        }
+        if !starts.is_empty() {
+            self.node.start(starts);
+        }
+        if !observes.is_empty() {
+            self.node.observe(observes);
+        }
+        if !stops.is_empty() {
+            self.node.stop(stops);
+        }
+        if !tidies.is_empty() {
+            self.node.tidy(tidies);
+        }
+    }
+
+    fn start_failed(&self, run: RunId, error: String) {
+        let outcome = nexus_core::run::Outcome::MachineError { error };
+        let report = Report::Ended { run, outcome, at: clock::now() };
+        self.outbox.send(Message::Report(report)).expect("the engine holds the receiving end");
+    }
+
+    fn run_place(&self, run: RunId) -> RunPlace {
+        RunPlace { run, dir: self.launcher.run_dir(run) }
+    }
+
+    fn tell(&mut self, batch: &Batch, watch: &mut Watch) {
+        let now = clock::now();
+        let mut lines = Vec::new();
+        for event in &batch.events {
+            let command = |job| match batch.new.get(&job) {
+                Some(row) => row.spec.command.text(),
+                None => self.store.command(job).unwrap_or_default(),
+            };
+            lines.extend(watch.narrator.line(event, now, command));
+            if let Some(what) = narrate::told(event) {
+                self.publish(what, watch);
+            }
+        }
+        lines.extend(batch.forgotten.iter().map(|job| format!("Job {job} forgotten by user")));
+        self.log.write(&lines);
+    }
+
+    fn publish(&self, what: What, watch: &mut Watch) {
+        watch.told += 1;
+        // Nobody listening is no error.
+        let _ = self.events.send(Arc::new(Told { number: watch.told, what }));
+    }
+}

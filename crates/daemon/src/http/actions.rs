@@ -1,0 +1,60 @@
+//! What is done to jobs by id: kill, remove, cancel, hold, release, first, forget.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use nexus_api::jobs::{Action, Job, OnJobs};
+use nexus_api::problem::Problem;
+use nexus_core::apply::Command;
+use nexus_core::ids::JobId;
+
+use super::problem::Failed;
+use super::{App, Shared};
+use crate::engine::Message;
+
+/// `POST /v1/jobs/kill` and its like: the jobs as they are afterwards.
+pub async fn act(
+    State(app): State<Shared>,
+    Path(word): Path<String>,
+    Json(on): Json<OnJobs>,
+) -> Result<Json<Vec<Job>>, Failed> {
+    let action = action(&word)?;
+    let ids = on.ids.iter().map(|id| id.parse().map_err(|_| Problem::NoSuchJob { id: id.clone() }));
+    let ids: Vec<JobId> = ids.collect::<Result<_, _>>()?;
+    let command = match action {
+        Action::Forget => return Ok(Json(app.forget(ids, on.ids).await?)),
+        Action::Kill => Command::Kill(ids),
+        Action::Remove => Command::Remove(ids),
+        Action::Cancel => Command::Cancel(ids),
+        Action::Hold => Command::Hold(ids),
+        Action::Release => Command::Release(ids),
+        Action::First => Command::First(ids),
+    };
+    let verb = action.word();
+    app.order(|reply| Message::Command { command, verb, reply }).await?;
+    Ok(Json(app.by_ids(on.ids).await?))
+}
+
+fn action(word: &str) -> Result<Action, Problem> {
+    let quoted = serde_json::Value::String(word.to_string());
+    serde_json::from_value(quoted)
+        .map_err(|_| Problem::BadRequest { error: format!("there is nothing called {word} to do to jobs") })
+}
+
+impl App {
+    /// The jobs as they were. Their folders go behind the scenes: the record is what counts.
+    async fn forget(self: &Shared, ids: Vec<JobId>, words: Vec<String>) -> Result<Vec<Job>, Problem> {
+        let jobs = self.by_ids(words).await?;
+        let known: Vec<JobId> = ids.clone();
+        self.order(|reply| Message::Forget { ids, reply }).await?;
+        let log_dir = self.log_dir.clone();
+        tokio::task::spawn_blocking(move || {
+            for id in known {
+                // A folder that is gone already, or in use by its reader, is no reason to keep the record.
+                let _ = std::fs::remove_dir_all(log_dir.join(format!("job_{id}")));
+            }
+        })
+        .await
+        .map_err(|error| Problem::Internal { error: error.to_string() })?;
+        Ok(jobs)
+    }
+}

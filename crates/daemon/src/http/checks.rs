@@ -1,0 +1,74 @@
+//! What a submission must satisfy before the engine sees it.
+
+use std::path::Path;
+
+use nexus_api::jobs::JobSpec;
+use nexus_api::problem::Problem;
+use nexus_core::request::MAX_GPUS;
+
+/// Names, projects and tags are shown in tables and stand in selectors.
+const LONGEST_WORD: usize = 200;
+
+pub fn spec(spec: &JobSpec) -> Result<(), Problem> {
+    spec.command.check().map_err(|bad| Problem::BadCommand { bad })?;
+    folder(&spec.cwd)?;
+    for (field, value) in [("name", &spec.name), ("project", &spec.project)] {
+        if let Some(value) = value {
+            word(field, value)?;
+        }
+    }
+    for tag in &spec.tags {
+        word("tag", tag)?;
+    }
+    let request = &spec.request;
+    if request.gpus > MAX_GPUS {
+        return Err(bad("gpus", &request.gpus, format!("at most {MAX_GPUS}")));
+    }
+    if request.gpus == 0 && request.cpus == Some(0) {
+        return Err(bad("cpus", &0, "a job without a GPU takes at least 1 CPU".into()));
+    }
+    if let Some(on) = &request.on {
+        if let Some(index) = on.iter().find(|index| **index >= MAX_GPUS) {
+            return Err(bad("on", index, format!("GPU numbers go up to {}", MAX_GPUS - 1)));
+        }
+        if on.len() < usize::from(request.gpus) {
+            let want = format!("{} GPUs are asked for, and only {} allowed", request.gpus, on.len());
+            return Err(bad("on", &join(on), want));
+        }
+    }
+    for (name, value) in &spec.env {
+        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+            let want = "a name without = and no NUL bytes".into();
+            return Err(bad("env", &format!("{name:?}"), want));
+        }
+    }
+    Ok(())
+}
+
+fn folder(cwd: &str) -> Result<(), Problem> {
+    let unusable = |error: String| Problem::NoSuchFolder { path: cwd.to_string(), error };
+    if !Path::new(cwd).is_absolute() {
+        return Err(unusable("it is not an absolute path".into()));
+    }
+    match std::fs::metadata(cwd) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(unusable("it is not a folder".into())),
+        Err(error) => Err(unusable(error.to_string())),
+    }
+}
+
+fn word(field: &str, value: &str) -> Result<(), Problem> {
+    if value.is_empty() || value.chars().count() > LONGEST_WORD || value.chars().any(char::is_control) {
+        let shown: String = value.chars().take(40).collect();
+        return Err(bad(field, &format!("{shown:?}"), format!("1 to {LONGEST_WORD} printable characters")));
+    }
+    Ok(())
+}
+
+fn bad(field: &str, value: &dyn std::fmt::Display, want: String) -> Problem {
+    Problem::BadField { field: field.to_string(), value: value.to_string(), want }
+}
+
+fn join(indices: &[u16]) -> String {
+    indices.iter().map(u16::to_string).collect::<Vec<_>>().join(",")
+}

@@ -1,0 +1,237 @@
+//! Jobs: list, show, submit, rerun.
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use nexus_api::env::looks_secret;
+use nexus_api::jobs::{Job, JobDetail, JobQuery, JobSpec, Rerun, State as Word, Submitted};
+use nexus_api::problem::Problem;
+use nexus_core::explain::Explainer;
+use nexus_core::ids::JobId;
+use nexus_core::waiting::Waiting;
+use serde::Deserialize;
+
+use super::problem::Failed;
+use super::{App, Shared, checks};
+use crate::engine::Message;
+use crate::select::select;
+use crate::store::{Filter, JobRow, StoreError};
+use crate::{clock, view, words};
+
+/// More waiting jobs than this in one answer, and their places are left out unless it is the whole queue.
+const POSITIONS_COUNTED: usize = 8;
+
+pub async fn list(State(app): State<Shared>, Query(query): Query<JobQuery>) -> Result<Json<Vec<Job>>, Failed> {
+    let filter = filter(&query)?;
+    let whole_queue = query.select.is_none() && query.limit.is_none() && query.since.is_none();
+    let rows = match query.select {
+        None => app.read(move |reader| reader.list(&filter).map_err(|error| error.problem())).await?,
+        Some(texts) => {
+            let texts: Vec<String> = texts.split('\n').map(String::from).collect();
+            app.selected(texts, filter.states).await?
+        }
+    };
+    Ok(Json(app.view(rows, whole_queue).await?))
+}
+
+#[derive(Deserialize)]
+pub struct ShowQuery {
+    #[serde(default)]
+    env: bool,
+}
+
+pub async fn show(
+    State(app): State<Shared>,
+    Path(id): Path<String>,
+    Query(query): Query<ShowQuery>,
+) -> Result<Json<JobDetail>, Failed> {
+    let log_dir = app.log_dir.clone();
+    let (row, runs, env) = app
+        .read(move |reader| {
+            let fail = |error: StoreError| error.problem();
+            let row = reader.job(&id).map_err(fail)?.ok_or(Problem::NoSuchJob { id })?;
+            let runs = reader.runs(row.n).map_err(fail)?;
+            let env = reader.env(&row.id).map_err(fail)?;
+            Ok((row, runs, env))
+        })
+        .await?;
+    let mut env_names: Vec<String> = env.keys().cloned().collect();
+    env_names.extend(row.secret_names.iter().filter(|name| !env.contains_key(*name)).cloned());
+    env_names.sort();
+    let runs = runs.into_iter().map(|run| view::run(run, &row.id, &log_dir)).collect();
+    let job = app.view(vec![row], false).await?.remove(0);
+    Ok(Json(JobDetail { job, runs, env_names, env: query.env.then_some(env) }))
+}
+
+#[derive(Deserialize)]
+pub struct SubmitQuery {
+    #[serde(default)]
+    dry_run: bool,
+}
+
+pub async fn submit(
+    State(app): State<Shared>,
+    Query(query): Query<SubmitQuery>,
+    Json(specs): Json<Vec<JobSpec>>,
+) -> Result<Json<Submitted>, Failed> {
+    for spec in &specs {
+        checks::spec(spec)?;
+    }
+    let jobs = if query.dry_run { app.try_out(specs).await? } else { app.submit(specs).await? };
+    Ok(Json(Submitted { jobs }))
+}
+
+pub async fn rerun(State(app): State<Shared>, Json(rerun): Json<Rerun>) -> Result<Json<Submitted>, Failed> {
+    let Rerun { ids, secrets } = rerun;
+    let specs = app
+        .read(move |reader| {
+            let mut specs = Vec::new();
+            for id in ids {
+                let fail = |error: StoreError| error.problem();
+                let row = reader.job(&id).map_err(fail)?.ok_or_else(|| Problem::NoSuchJob { id: id.clone() })?;
+                let mut env = reader.env(&id).map_err(fail)?;
+                // Dropped when the job ended: the caller's values stand in, for the names it had.
+                let from_caller = secrets.iter().filter(|(name, _)| looks_secret(name));
+                let from_caller = from_caller.filter(|(name, _)| row.secret_names.contains(name));
+                env.extend(from_caller.map(|(name, value)| (name.clone(), value.clone())));
+                specs.push(JobSpec { env, tags: row.tags, hold: false, rerun_of: Some(id), ..row.spec });
+            }
+            Ok(specs)
+        })
+        .await?;
+    for spec in &specs {
+        checks::spec(spec)?;
+    }
+    Ok(Json(Submitted { jobs: app.submit(specs).await? }))
+}
+
+fn filter(query: &JobQuery) -> Result<Filter, Problem> {
+    let mut states = Vec::new();
+    for word in query.state.iter().flat_map(|text| text.split(',')).filter(|word| !word.is_empty()) {
+        match word {
+            "alive" => states.extend(Word::ALL.into_iter().filter(|state| !state.has_ended())),
+            "ended" => states.extend(Word::ALL.into_iter().filter(|state| state.has_ended())),
+            word => states.extend(Word::from_filter(word).ok_or_else(|| Problem::BadField {
+                field: "state".into(),
+                value: word.to_string(),
+                want: "one of held, queued, starting, running, completed, failed, killed".into(),
+            })?),
+        }
+    }
+    let since = query.since.as_deref().map(|text| {
+        clock::parse(text).ok_or_else(|| Problem::BadField {
+            field: "since".into(),
+            value: text.to_string(),
+            want: "a time as in 2026-01-31T12:00:00Z".into(),
+        })
+    });
+    Ok(Filter { states, since: since.transpose()?, limit: query.limit })
+}
+
+impl App {
+    /// The rows that selectors name.
+    pub async fn selected(self: &Shared, texts: Vec<String>, states: Vec<Word>) -> Result<Vec<JobRow>, Problem> {
+        let on_gpus: Vec<(u16, JobId)> = self
+            .ask(|world| {
+                world.active_runs().flat_map(|run| run.lease.gpus.iter().map(|gpu| (gpu, run.id.job))).collect()
+            })
+            .await?;
+        self.read(move |reader| {
+            let on_gpu = move |machine: Option<&str>, index: u16| {
+                let here = machine.is_none_or(|name| name == "local");
+                on_gpus.iter().filter(|(gpu, _)| here && *gpu == index).map(|(_, job)| *job).collect()
+            };
+            select(reader, &texts, &states, &on_gpu)
+        })
+        .await
+    }
+
+    /// Rows as clients see them, with the live facts.
+    pub async fn view(self: &Shared, rows: Vec<JobRow>, whole_queue: bool) -> Result<Vec<Job>, Problem> {
+        let is_waiting = |row: &&JobRow| matches!(row.state, Word::Held | Word::Queued);
+        let waiting_ids: Vec<String> = rows.iter().filter(is_waiting).map(|row| row.id.clone()).collect();
+        let few = waiting_ids.len() <= POSITIONS_COUNTED;
+        let waiting = self.waiting(waiting_ids).await?;
+        let app = self.clone();
+        self.read(move |reader| {
+            let around = view::Surroundings { log_dir: &app.log_dir, now: clock::now(), waiting: &waiting };
+            let mut jobs = Vec::with_capacity(rows.len());
+            let mut next = 0;
+            for row in rows {
+                let position = match is_waiting(&&row) {
+                    false => None,
+                    true if whole_queue => {
+                        next += 1;
+                        Some(next)
+                    }
+                    true if few => reader.position(&row).map_err(|error| error.problem())?,
+                    true => None,
+                };
+                jobs.push(view::job(row, position, &around));
+            }
+            Ok(jobs)
+        })
+        .await
+    }
+
+    pub async fn by_ids(self: &Shared, ids: Vec<String>) -> Result<Vec<Job>, Problem> {
+        let rows = self
+            .read(move |reader| {
+                let mut rows = Vec::with_capacity(ids.len());
+                for id in ids {
+                    rows.extend(reader.job(&id).map_err(|error| error.problem())?);
+                }
+                Ok(rows)
+            })
+            .await?;
+        self.view(rows, false).await
+    }
+
+    async fn submit(self: &Shared, specs: Vec<JobSpec>) -> Result<Vec<Job>, Problem> {
+        let ids = self.order(|reply| Message::Submit { specs, reply }).await?;
+        self.by_ids(ids.iter().map(JobId::to_string).collect()).await
+    }
+
+    /// The jobs as they would be, without an id: why each would wait, or that it would start.
+    async fn try_out(self: &Shared, specs: Vec<JobSpec>) -> Result<Vec<Job>, Problem> {
+        let requests: Vec<_> = specs.iter().map(|spec| words::request(&spec.request)).collect();
+        let answers: Vec<Waiting> = self
+            .ask(move |world| {
+                let mut explainer = Explainer::new(world);
+                requests.iter().map(|request| explainer.request(request)).collect()
+            })
+            .await?;
+        let around = view::Surroundings { log_dir: &self.log_dir, now: clock::now(), waiting: &Default::default() };
+        let job = |(spec, answer): (JobSpec, Waiting)| {
+            let mut job = view::job(planned_row(spec), None, &around);
+            job.waiting = Some(words::waiting(if job.state == Word::Held { &Waiting::Held } else { &answer }));
+            job
+        };
+        Ok(specs.into_iter().zip(answers).map(job).collect())
+    }
+}
+
+/// A row for a job that is not there.
+fn planned_row(spec: JobSpec) -> JobRow {
+    JobRow {
+        n: 0,
+        id: String::new(),
+        state: if spec.hold { Word::Held } else { Word::Queued },
+        reason: None,
+        exit_code: None,
+        signal: None,
+        command: spec.command.text(),
+        tags: spec.tags.clone(),
+        spec,
+        secret_names: vec![],
+        attempt: 0,
+        submitted_at: clock::now(),
+        started_at: None,
+        ended_at: None,
+        machine: None,
+        gpus: vec![],
+        simulated: false,
+        pid: None,
+        outcome: None,
+        place: (0, 0),
+    }
+}

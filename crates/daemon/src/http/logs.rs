@@ -1,0 +1,194 @@
+//! A job's output: the end of it, all of it, or as it comes.
+
+use std::os::fd::OwnedFd;
+use std::path::Path as FilePath;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{Path, Query, State};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use nexus_api::events::{Event, What};
+use nexus_api::jobs::State as Word;
+use nexus_api::problem::Problem;
+use nexus_api::run_dir;
+use nexus_node::logs::{LogReader, Which};
+use rustix::fs::inotify;
+use serde::Deserialize;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::{broadcast, mpsc};
+
+use super::problem::Failed;
+use super::{App, Shared, stream};
+
+/// Bytes read at a time.
+const PART: usize = 64 << 10;
+
+#[derive(Deserialize)]
+pub struct LogQuery {
+    #[serde(default)]
+    stream: Option<String>,
+    attempt: Option<u32>,
+    tail: Option<usize>,
+    #[serde(default)]
+    follow: bool,
+}
+
+pub async fn log(
+    State(app): State<Shared>,
+    Path(id): Path<String>,
+    Query(query): Query<LogQuery>,
+) -> Result<Response, Failed> {
+    let which = match query.stream.as_deref() {
+        None | Some("both") => Which::Both,
+        Some("stdout") => Which::Stdout,
+        Some("stderr") => Which::Stderr,
+        Some(other) => {
+            let want = "both, stdout or stderr".to_string();
+            return Err(Failed(Problem::BadField { field: "stream".into(), value: other.to_string(), want }));
+        }
+    };
+    // Subscribed before the state is read, so that no end is missed.
+    let events = app.events.subscribe();
+    let (state, newest) = app.state_of(&id).await?;
+    let attempt = match query.attempt {
+        Some(attempt) if attempt == 0 || attempt > newest => {
+            return Err(Failed(Problem::NoLog { id, attempt: Some(attempt) }));
+        }
+        Some(attempt) => Some(attempt),
+        None if newest > 0 => Some(newest),
+        None if query.follow && !state.has_ended() => None,
+        None => return Err(Failed(Problem::NoLog { id, attempt: None })),
+    };
+    let (sender, body) = stream::body();
+    let follower = Follower { app, id, which, tail: query.tail, follow: query.follow, events, sender };
+    tokio::spawn(follower.run(attempt));
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], body).into_response())
+}
+
+impl App {
+    async fn state_of(self: &Shared, id: &str) -> Result<(Word, u32), Problem> {
+        let id = id.to_string();
+        self.read(move |reader| match reader.job(&id).map_err(|error| error.problem())? {
+            Some(row) => Ok((row.state, row.attempt)),
+            None => Err(Problem::NoSuchJob { id }),
+        })
+        .await
+    }
+}
+
+/// One client that reads one job's log.
+struct Follower {
+    app: Shared,
+    id: String,
+    which: Which,
+    tail: Option<usize>,
+    follow: bool,
+    events: broadcast::Receiver<Arc<Event>>,
+    sender: mpsc::Sender<Bytes>,
+}
+
+impl Follower {
+    /// Sends attempt after attempt; ends with the job, or with the client.
+    async fn run(mut self, mut attempt: Option<u32>) {
+        let mut shown = 0;
+        loop {
+            let Ok((state, newest)) = self.app.state_of(&self.id).await else { return };
+            if let Some(number) = attempt.or((newest > shown).then_some(newest)) {
+                attempt = None;
+                shown = number;
+                if self.run_of(number).await.is_none() || !self.follow {
+                    return;
+                }
+            } else if state.has_ended() || self.next_event().await.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Sends one attempt's output, to its end if it is followed. None: the client went away.
+    async fn run_of(&mut self, number: u32) -> Option<()> {
+        let dir = run_dir::of_run(&self.app.log_dir, &self.id, number);
+        let changes = if self.follow { Changes::watch(&dir) } else { None };
+        let mut reader = LogReader::open(&dir, self.which).ok();
+        if let (Some(reader), Some(lines)) = (&mut reader, self.tail.take()) {
+            reader.tail(lines).ok()?;
+        }
+        loop {
+            // Asked before reading: what is written before the end is read after it.
+            let (state, newest) = self.app.state_of(&self.id).await.ok()?;
+            let over = !self.follow || newest > number || !matches!(state, Word::Starting | Word::Running);
+            if reader.is_none() {
+                reader = LogReader::open(&dir, self.which).ok();
+            }
+            if let Some(reader) = &mut reader {
+                self.send_all(reader).await?;
+            }
+            if over {
+                return Some(());
+            }
+            match &changes {
+                Some(changes) => tokio::select! {
+                    () = changes.next() => {}
+                    event = self.events.recv() => drop(event),
+                    () = self.sender.closed() => return None,
+                },
+                None => self.next_event().await?,
+            }
+        }
+    }
+
+    async fn send_all(&self, reader: &mut LogReader) -> Option<()> {
+        while let Some(chunk) = reader.read_next(PART).ok()? {
+            self.sender.send(Bytes::from(chunk.bytes)).await.ok()?;
+        }
+        Some(())
+    }
+
+    /// Waits until something happened to this job.
+    async fn next_event(&mut self) -> Option<()> {
+        loop {
+            tokio::select! {
+                event = self.events.recv() => match event {
+                    Ok(event) if !concerns(&event, &self.id) => {}
+                    Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => return Some(()),
+                    Err(broadcast::error::RecvError::Closed) => return None,
+                },
+                () = self.sender.closed() => return None,
+            }
+        }
+    }
+}
+
+fn concerns(event: &Event, job: &str) -> bool {
+    match &event.what {
+        What::Job { id, .. } => id == job,
+        _ => true,
+    }
+}
+
+/// Tells when a file of a run directory was written.
+struct Changes {
+    inotify: AsyncFd<OwnedFd>,
+}
+
+impl Changes {
+    /// None where the directory does not exist yet: then the job's own events tell when to look.
+    fn watch(dir: &FilePath) -> Option<Changes> {
+        std::fs::create_dir_all(dir).ok()?;
+        let inotify = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC).ok()?;
+        let what = inotify::WatchFlags::MODIFY | inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO;
+        inotify::add_watch(&inotify, dir, what).ok()?;
+        // SAFETY: an OwnedFd keeps its one descriptor open until it is dropped.
+        let inotify = unsafe { AsyncFd::register(inotify) }.ok()?;
+        Some(Changes { inotify })
+    }
+
+    async fn next(&self) {
+        let Ok(mut ready) = self.inotify.readable().await else { return };
+        let mut buffer = [0; 4096];
+        // What exactly changed does not matter: the reader looks at all of it.
+        while rustix::io::read(&self.inotify, &mut buffer).is_ok_and(|count| count > 0) {}
+        ready.clear_ready();
+    }
+}

@@ -1,0 +1,149 @@
+//! HTTP/JSON on the unix socket. Answers clients; decides nothing.
+
+mod actions;
+mod checks;
+mod events;
+mod jobs;
+mod logs;
+mod problem;
+mod service;
+mod stream;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::routing::{get, post, put};
+use axum::serve::Listener;
+use nexus_api::events::Event;
+use nexus_api::jobs::Waiting;
+use nexus_api::paths::Home;
+use nexus_api::problem::Problem;
+use nexus_core::explain::Explainer;
+use nexus_core::ids::JobId;
+use nexus_core::time::Time;
+use nexus_core::world::World;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{broadcast, oneshot};
+
+use crate::engine::{Message, Reply};
+use crate::store::{Reader, Readers};
+use crate::words;
+
+/// A submission of a hundred thousand jobs fits; a client that pours without end does not.
+const BODY_LIMIT: usize = 512 << 20;
+
+/// What every answer is made from.
+pub struct App {
+    pub engine: Sender<Message>,
+    pub readers: Readers,
+    pub events: broadcast::Sender<Arc<Event>>,
+    pub home: Home,
+    pub log_dir: PathBuf,
+    pub host: String,
+    pub started_at: Time,
+    pub containment: String,
+}
+
+pub type Shared = Arc<App>;
+
+pub fn router(app: Shared) -> Router {
+    Router::new()
+        .route("/v1/service", get(service::service))
+        .route("/v1/service/stop", post(service::stop))
+        .route("/v1/service/simulated-gpus", put(service::simulate))
+        .route("/v1/status", get(service::status))
+        .route("/v1/queue/pause", post(service::pause))
+        .route("/v1/queue/resume", post(service::resume))
+        .route("/v1/jobs", get(jobs::list).post(jobs::submit))
+        .route("/v1/jobs/rerun", post(jobs::rerun))
+        .route("/v1/jobs/{id}", get(jobs::show).post(actions::act))
+        .route("/v1/jobs/{id}/log", get(logs::log))
+        .route("/v1/events", get(events::follow))
+        .fallback(problem::no_such_path)
+        .layer(DefaultBodyLimit::max(BODY_LIMIT))
+        .with_state(app)
+}
+
+impl App {
+    fn post(&self, message: Message) -> Result<(), Problem> {
+        self.engine.send(message).map_err(|_| Problem::Stopping)
+    }
+
+    /// Sends a message and waits for its answer, which comes when it is on disk.
+    async fn order<T>(&self, message: impl FnOnce(Reply<T>) -> Message) -> Result<T, Problem> {
+        let (reply, answer) = oneshot::channel();
+        self.post(message(reply))?;
+        answer.await.unwrap_or(Err(Problem::Stopping))
+    }
+
+    /// Asks the engine about live facts.
+    async fn ask<T: Send + 'static>(&self, question: impl FnOnce(&World) -> T + Send + 'static) -> Result<T, Problem> {
+        let (reply, answer) = oneshot::channel();
+        self.post(Message::Ask(Box::new(move |world| drop(reply.send(question(world))))))?;
+        answer.await.map_err(|_| Problem::Stopping)
+    }
+
+    /// Why each of these jobs waits.
+    async fn waiting(&self, ids: Vec<String>) -> Result<BTreeMap<String, Waiting>, Problem> {
+        if ids.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        self.ask(move |world| {
+            let mut explainer = Explainer::new(world);
+            let answer = |id: String| {
+                let waiting = explainer.job(id.parse::<JobId>().ok()?)?;
+                Some((id, words::waiting(&waiting)))
+            };
+            ids.into_iter().filter_map(answer).collect()
+        })
+        .await
+    }
+
+    /// Reads the store off the threads that serve clients.
+    async fn read<T, F>(self: &Arc<App>, read: F) -> Result<T, Problem>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Reader) -> Result<T, Problem> + Send + 'static,
+    {
+        let app = self.clone();
+        let answer = tokio::task::spawn_blocking(move || app.readers.read(|reader| Ok(read(reader)))).await;
+        match answer {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => Err(error.problem()),
+            Err(error) => Err(Problem::Internal { error: error.to_string() }),
+        }
+    }
+}
+
+/// Accepts only connections of the service's own user.
+pub struct OwnerOnly {
+    pub listener: UnixListener,
+    pub owner: u32,
+}
+
+impl Listener for OwnerOnly {
+    type Io = UnixStream;
+    type Addr = ();
+
+    async fn accept(&mut self) -> (UnixStream, ()) {
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, _)) => match stream.peer_cred() {
+                    Ok(peer) if peer.uid() == self.owner => return (stream, ()),
+                    // The socket is 0600: only root gets as far as this, and is turned away.
+                    _ => drop(stream),
+                },
+                // Out of file descriptors, say: let some go before the next try.
+                Err(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
+            }
+        }
+    }
+
+    fn local_addr(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,33 @@
+//! Problems as HTTP answers.
+
+use axum::Json;
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use nexus_api::problem::Problem;
+
+/// A problem on its way to a client.
+pub struct Failed(pub Problem);
+
+impl From<Problem> for Failed {
+    fn from(problem: Problem) -> Failed {
+        Failed(problem)
+    }
+}
+
+impl IntoResponse for Failed {
+    fn into_response(self) -> Response {
+        let status = match &self.0 {
+            Problem::NoSuchJob { .. } | Problem::NothingMatches { .. } | Problem::NoLog { .. } => StatusCode::NOT_FOUND,
+            Problem::WrongState { .. } => StatusCode::CONFLICT,
+            Problem::DiskFull { .. } => StatusCode::INSUFFICIENT_STORAGE,
+            Problem::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+            Problem::Database { .. } | Problem::Internal { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+            _ => StatusCode::BAD_REQUEST,
+        };
+        (status, Json(self.0)).into_response()
+    }
+}
+
+pub async fn no_such_path(uri: Uri) -> Failed {
+    Failed(Problem::BadRequest { error: format!("there is no {}", uri.path()) })
+}

@@ -1,0 +1,149 @@
+//! The service itself: status, pause, stop, simulated GPUs.
+
+use std::path::Path;
+
+use axum::Json;
+use axum::extract::{Query, State};
+use nexus_api::problem::Problem;
+use nexus_api::run_dir;
+use nexus_api::service::{Gpu, Machine, RecentFailure, Service, SimulatedGpus, Status, Stop};
+use nexus_core::apply::Command;
+use nexus_core::request::MAX_GPUS;
+use nexus_core::time::Time;
+use nexus_core::world::World;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Shared;
+use super::problem::Failed;
+use crate::engine::Message;
+use crate::store::{Filter, JobRow};
+use crate::{clock, home, machine, words};
+
+/// Failures named in the status view.
+const FAILURES_SHOWN: u64 = 3;
+
+pub async fn service(State(app): State<Shared>) -> Result<Json<Service>, Failed> {
+    let (queue_paused, simulated_gpus) = app
+        .ask(|world| {
+            let gpus = world.machines().flat_map(|machine| &machine.gpus);
+            (world.queue_paused(), gpus.filter(|gpu| gpu.simulated).count() as u16)
+        })
+        .await?;
+    Ok(Json(Service {
+        version: env!("CARGO_PKG_VERSION").into(),
+        pid: std::process::id(),
+        home: app.home.dir.display().to_string(),
+        host: app.host.clone(),
+        log_dir: app.log_dir.display().to_string(),
+        started_at: clock::rfc3339(app.started_at),
+        queue_paused,
+        containment: app.containment.clone(),
+        database: if app.home.network { "rollback".into() } else { "wal".into() },
+        simulated_gpus,
+        disk_free_bytes: home::disk_free(&app.home.dir).unwrap_or(0),
+    }))
+}
+
+#[derive(Deserialize)]
+pub struct StatusQuery {
+    #[serde(default)]
+    look: bool,
+}
+
+pub async fn status(State(app): State<Shared>, Query(query): Query<StatusQuery>) -> Result<Json<Status>, Failed> {
+    let (queue_paused, pending, held, machines) =
+        app.ask(|world| (world.queue_paused(), world.pending(), world.held(), machines(world))).await?;
+    let log_dir = app.log_dir.clone();
+    let (totals, failures, rows) = app
+        .read(move |reader| {
+            let fail = |error: crate::store::StoreError| error.problem();
+            let looked_at = reader.meta("looked_at").map_err(fail)?.and_then(|text| text.parse().ok()).map(Time);
+            let failed = reader.failures(looked_at.unwrap_or_default(), FAILURES_SHOWN).map_err(fail)?;
+            let failures: Vec<RecentFailure> = failed.into_iter().map(|row| failure(row, &log_dir)).collect();
+            let states = vec![nexus_api::jobs::State::Starting, nexus_api::jobs::State::Running];
+            let active = reader.list(&Filter { states, ..Filter::default() }).map_err(fail)?;
+            Ok((reader.totals().map_err(fail)?, failures, active))
+        })
+        .await?;
+    if query.look && !failures.is_empty() {
+        app.post(Message::Looked)?;
+    }
+    Ok(Json(Status {
+        queue_paused,
+        pending,
+        held,
+        completed: totals.0,
+        failed: totals.1,
+        killed: totals.2,
+        failures,
+        machines,
+        active: app.view(rows, false).await?,
+        disk_free_bytes: home::disk_free(&app.home.dir).unwrap_or(0),
+        event: 0,
+    }))
+}
+
+fn machines(world: &World) -> Vec<Machine> {
+    let on = |machine, index| {
+        let runs = world.active_runs().filter(|run| run.lease.machine == machine && run.lease.gpus.contains(index));
+        runs.map(|run| run.id.job.to_string()).collect()
+    };
+    let view = |machine: &nexus_core::machine::Machine| Machine {
+        name: machine.name.clone(),
+        cpus: machine.cpus,
+        gpus: machine
+            .gpus
+            .iter()
+            .map(|gpu| Gpu {
+                index: gpu.index,
+                uuid: gpu.uuid.clone(),
+                name: gpu.name.clone(),
+                memory_mib: gpu.memory_mib,
+                simulated: gpu.simulated,
+                jobs: on(machine.id, gpu.index),
+            })
+            .collect(),
+    };
+    world.machines().map(view).collect()
+}
+
+fn failure(row: JobRow, log_dir: &Path) -> RecentFailure {
+    let reason = row.reason.unwrap_or_else(|| "exit".into());
+    RecentFailure {
+        detail: Some(words::detail(&reason, row.outcome.as_ref(), row.spec.request.time_seconds)),
+        last_line: nexus_node::last_line(&run_dir::of_run(log_dir, &row.id, row.attempt)),
+        ended_at: clock::rfc3339(row.ended_at.unwrap_or_default()),
+        exit_code: row.exit_code,
+        signal: row.signal,
+        id: row.id,
+        reason,
+    }
+}
+
+pub async fn pause(State(app): State<Shared>) -> Result<Json<Value>, Failed> {
+    app.order(|reply| Message::Command { command: Command::PauseQueue, verb: "pause", reply }).await?;
+    Ok(Json(json!({})))
+}
+
+pub async fn resume(State(app): State<Shared>) -> Result<Json<Value>, Failed> {
+    app.order(|reply| Message::Command { command: Command::ResumeQueue, verb: "resume", reply }).await?;
+    Ok(Json(json!({})))
+}
+
+pub async fn stop(State(app): State<Shared>, Json(stop): Json<Stop>) -> Result<Json<Value>, Failed> {
+    let kill = !stop.keep_jobs;
+    app.order(|reply| Message::Command { command: Command::Stop { kill }, verb: "stop", reply }).await?;
+    Ok(Json(json!({})))
+}
+
+pub async fn simulate(State(app): State<Shared>, Json(wanted): Json<SimulatedGpus>) -> Result<Json<Value>, Failed> {
+    let count = wanted.count;
+    if count > MAX_GPUS {
+        let want = format!("at most {MAX_GPUS}");
+        return Err(Failed(Problem::BadField { field: "simulate-gpus".into(), value: count.to_string(), want }));
+    }
+    let machine = machine::local(count);
+    app.order(|reply| Message::SimulateGpus { machine, count, reply }).await?;
+    Ok(Json(json!({})))
+}

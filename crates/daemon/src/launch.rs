@@ -1,0 +1,95 @@
+//! Makes what a shim is told: the command, where it runs, and its environment.
+
+use std::path::{Path, PathBuf};
+
+use nexus_api::command::Command;
+use nexus_api::env::{Env, is_reserved};
+use nexus_api::jobs::JobSpec;
+use nexus_api::run_dir::{self, RunSpec, Warning};
+use nexus_core::ids::RunId;
+use nexus_core::run::Lease;
+
+use crate::config::Config;
+use crate::store::Launch;
+
+/// Window of a job whose submitter had none.
+const USUAL_WINDOW: (u16, u16) = (120, 40);
+
+/// What is the same for every run of this service.
+pub struct Launcher {
+    pub log_dir: PathBuf,
+    /// Resolved once: the configured shell, or `sh`.
+    pub shell: PathBuf,
+    pub config: Config,
+}
+
+impl Launcher {
+    pub fn new(config: Config, log_dir: PathBuf) -> Launcher {
+        let shell = find_program(&config.shell).or_else(|| find_program("sh")).unwrap_or_else(|| "/bin/sh".into());
+        Launcher { log_dir, shell, config }
+    }
+
+    pub fn run_dir(&self, run: RunId) -> PathBuf {
+        run_dir::of_run(&self.log_dir, run.job.as_str(), run.number)
+    }
+
+    pub fn run_spec(&self, run: RunId, lease: &Lease, launch: Launch) -> RunSpec {
+        let dir = self.run_dir(run);
+        let env = environment(run, lease, &launch, &dir);
+        let JobSpec { command, cwd, request, tty, window, out, .. } = launch.spec;
+        let (columns, rows) = window.filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or(USUAL_WINDOW);
+        let (argv, shell) = match command {
+            Command::Argv(argv) => (argv, false),
+            Command::Shell(text) => (vec![self.shell.to_string_lossy().into_owned(), "-c".into(), text], true),
+        };
+        let grace_ms = request.grace_seconds.map_or(self.config.grace.as_millis() as u64, |grace| grace * 1000);
+        RunSpec {
+            format: run_dir::FORMAT,
+            run: run.to_string(),
+            dir,
+            argv,
+            shell,
+            cwd: cwd.into(),
+            env: env.into_iter().collect(),
+            tty: tty.unwrap_or(self.config.tty),
+            columns,
+            rows,
+            time_limit_ms: request.time_seconds.map(|seconds| seconds * 1000),
+            warning: request
+                .signal
+                .map(|signal| Warning { signal: signal.signal, before_ms: signal.before_seconds * 1000 }),
+            grace_ms,
+            out: out.map(PathBuf::from),
+            // The node knows these two.
+            reports: PathBuf::new(),
+            cgroup_base: None,
+        }
+    }
+}
+
+/// The submitter's environment, then what nobody can override.
+fn environment(run: RunId, lease: &Lease, launch: &Launch, dir: &Path) -> Env {
+    let mut env: Env =
+        launch.env.iter().filter(|(name, _)| !is_reserved(name)).map(|(n, v)| (n.clone(), v.clone())).collect();
+    env.extend(launch.secrets.iter().filter(|(name, _)| !is_reserved(name)).map(|(n, v)| (n.clone(), v.clone())));
+    env.entry("TERM".into()).or_insert_with(|| "xterm-256color".into());
+    let gpus = lease.gpus.to_string();
+    env.insert("CUDA_VISIBLE_DEVICES".into(), gpus.clone());
+    env.insert("CUDA_DEVICE_ORDER".into(), "PCI_BUS_ID".into());
+    env.insert("NEXUS_JOB_ID".into(), run.job.to_string());
+    env.insert("NEXUS_GPU_ID".into(), gpus);
+    env.insert("NEXUS_ATTEMPT".into(), run.number.to_string());
+    env.insert("NEXUS_RUN_DIR".into(), dir.to_string_lossy().into_owned());
+    if let Some(word) = &launch.last_failure {
+        env.insert("NEXUS_LAST_FAILURE".into(), word.clone());
+    }
+    env
+}
+
+fn find_program(name: &str) -> Option<PathBuf> {
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(|path| path.is_file());
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|program| program.is_file())
+}

@@ -1,0 +1,139 @@
+//! Tells what happened: lines for service.log, events for clients.
+
+use std::collections::BTreeMap;
+
+use nexus_api::events::What;
+use nexus_api::jobs::State;
+use nexus_core::event::{Event, Requeue};
+use nexus_core::ids::JobId;
+use nexus_core::job::{End, Failure, KillReason};
+use nexus_core::request::GpuSet;
+use nexus_core::run::Outcome;
+use nexus_core::time::Time;
+use nexus_core::world::World;
+
+use crate::words;
+
+/// Remembers where each run is, since an end no longer says it.
+#[derive(Default)]
+pub struct Narrator {
+    places: BTreeMap<JobId, GpuSet>,
+    /// Outcome of the run that ended last: the job's next event says what follows from it.
+    last: Option<(JobId, Outcome)>,
+}
+
+impl Narrator {
+    pub fn of(world: &World) -> Narrator {
+        let places = world.active_runs().map(|run| (run.id.job, run.lease.gpus)).collect();
+        Narrator { places, last: None }
+    }
+
+    /// The line for service.log. `command` finds a job's command, for the lines that show it.
+    pub fn line(&mut self, event: &Event, now: Time, command: impl Fn(JobId) -> String) -> Option<String> {
+        Some(match event {
+            Event::Submitted(new) => format!("Added job {}: {}", new.id, command(new.id)),
+            Event::Held { job } => format!("Job {job} held by user"),
+            Event::Released { job } => format!("Job {job} released by user"),
+            Event::Moved { job, .. } => format!("Job {job} put first by user"),
+            Event::Planned { run, lease, .. } => {
+                self.places.insert(run.job, lease.gpus);
+                return None;
+            }
+            Event::Running { run, .. } => {
+                format!("Started job {} on {}: {}", run.job, self.place(run.job), command(run.job))
+            }
+            Event::StopAsked { run, .. } => format!("Stopping job {} on {}", run.job, self.place(run.job)),
+            Event::RunEnded { run, outcome, .. } => {
+                self.last = Some((run.job, outcome.clone()));
+                return None;
+            }
+            Event::Requeued { job, why, not_before } => {
+                let wait = not_before.map_or(0, |at| at.since(now).as_secs_f64().round() as u64);
+                let how = self.last.take().map(|(_, outcome)| failure(&outcome)).unwrap_or_default();
+                let next = match why {
+                    Requeue::Retry => "retry",
+                    Requeue::StartFailed => "next try to start it",
+                };
+                format!("Job {job} failed on {}: {how}; {next} in {wait}s", self.take_place(*job))
+            }
+            Event::JobEnded { job, end, .. } => self.ended(*job, end),
+            Event::QueuePaused => "Queue paused by user".into(),
+            Event::QueueResumed => "Queue resumed by user".into(),
+            Event::MachineRead(machine) => match machine.gpus.len() {
+                1 => format!("Found 1 GPU{}", simulated(machine.gpus[0].simulated)),
+                count => format!("Found {count} GPUs{}", simulated(machine.gpus.iter().any(|gpu| gpu.simulated))),
+            },
+            Event::Stopping => "Service stopping".into(),
+        })
+    }
+
+    fn ended(&mut self, job: JobId, end: &End) -> String {
+        let place = self.take_place(job);
+        let outcome = self.last.take().map(|(_, outcome)| outcome);
+        match end {
+            End::Completed => format!("Job {job} completed successfully on {place}"),
+            End::Failed(reason) => {
+                let how = match (&outcome, reason) {
+                    (_, Failure::Timeout) => "timeout".into(),
+                    (Some(outcome), _) => failure(outcome),
+                    (None, _) => words::end(end).1.unwrap_or("failed").to_string(),
+                };
+                format!("Job {job} failed on {place}: {how}")
+            }
+            End::Killed(KillReason::User) => format!("Job {job} killed on {place} by user"),
+            End::Killed(KillReason::Stopped) => format!("Job {job} killed on {place} by stop"),
+            End::Killed(KillReason::Removed) => format!("Job {job} removed from the queue by user"),
+        }
+    }
+
+    fn place(&self, job: JobId) -> String {
+        match self.places.get(&job) {
+            Some(gpus) if gpus.len() == 1 => format!("GPU {gpus}"),
+            Some(gpus) if gpus.len() > 1 => format!("GPUs {gpus}"),
+            _ => "the CPU".into(),
+        }
+    }
+
+    fn take_place(&mut self, job: JobId) -> String {
+        let place = self.place(job);
+        self.places.remove(&job);
+        place
+    }
+}
+
+fn simulated(any: bool) -> &'static str {
+    if any { " (simulated)" } else { "" }
+}
+
+fn failure(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Exited { code } => format!("exit {code}"),
+        Outcome::Signaled { signal } => format!("signal {signal}"),
+        Outcome::Stopped { signal: Some(signal), .. } => format!("signal {signal}"),
+        Outcome::Stopped { code, .. } => format!("exit {}", code.unwrap_or(-1)),
+        Outcome::TimedOut { .. } => "timeout".into(),
+        Outcome::StartError { error, .. } | Outcome::MachineError { error } => format!("start-error: {error}"),
+        Outcome::Lost { error } => format!("lost: {error}"),
+        Outcome::NeverStarted => "it never started".into(),
+    }
+}
+
+/// What clients hear of an event.
+pub fn told(event: &Event) -> Option<What> {
+    let job = |id: &JobId, state| Some(What::Job { id: id.to_string(), state });
+    match event {
+        Event::Submitted(new) => job(&new.id, if new.held { State::Held } else { State::Queued }),
+        Event::Held { job: id } => job(id, State::Held),
+        Event::Released { job: id } | Event::Moved { job: id, .. } | Event::Requeued { job: id, .. } => {
+            job(id, State::Queued)
+        }
+        Event::Planned { run, .. } => job(&run.job, State::Starting),
+        Event::Running { run, .. } => job(&run.job, State::Running),
+        Event::JobEnded { job: id, end, .. } => job(id, words::end(end).0),
+        Event::QueuePaused => Some(What::Queue { paused: true }),
+        Event::QueueResumed => Some(What::Queue { paused: false }),
+        Event::MachineRead(machine) => Some(What::Machine { name: machine.name.clone() }),
+        Event::Stopping => Some(What::Stopping),
+        Event::StopAsked { .. } | Event::RunEnded { .. } => None,
+    }
+}

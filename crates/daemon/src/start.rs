@@ -1,0 +1,254 @@
+//! Brings the service up, and takes it down.
+
+use std::future::IntoFuture;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use nexus_api::paths::Home;
+use nexus_api::problem::Problem;
+use nexus_api::service::StartReport;
+use nexus_core::apply::{Command, Report};
+use nexus_core::run::Outcome;
+use nexus_core::time::Time;
+use nexus_node::{Containment, Node, NodeConfig, Report as NodeReport};
+use tokio::net::UnixListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{broadcast, oneshot};
+
+use crate::engine::{Engine, Message};
+use crate::home::{HomeLock, claim, hostname};
+use crate::http::{self, App, OwnerOnly};
+use crate::ids::IdMaker;
+use crate::launch::Launcher;
+use crate::service_log::ServiceLog;
+use crate::store::{Readers, Store};
+use crate::{clock, config, machine};
+
+/// Events a slow client may fall behind before it is told to read anew.
+const EVENTS_KEPT: usize = 4096;
+
+/// How long a stopping service waits for clients to take their answers.
+const LAST_ANSWERS: Duration = Duration::from_millis(200);
+
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Remembered until another number is given; None leaves it as it is.
+    pub simulate_gpus: Option<u16>,
+    /// Take over a home that another host made.
+    pub adopt_home: bool,
+}
+
+/// Runs the service in the foreground until it is stopped. Says on stdout, once, how the start went.
+pub fn run(home: Home, options: Options) -> ExitCode {
+    let lock = match claim(&home) {
+        Ok(Some(lock)) => lock,
+        Ok(None) => return say(&StartReport::AlreadyRuns, ExitCode::SUCCESS),
+        Err(problem) => return say(&StartReport::Failed { problem }, ExitCode::FAILURE),
+    };
+    match prepare(&home, &options) {
+        Ok(parts) => serve(home, parts, lock),
+        Err(problem) => say(&StartReport::Failed { problem }, ExitCode::FAILURE),
+    }
+}
+
+/// One line to whoever started the service; then stdout is closed to the world.
+fn say(report: &StartReport, code: ExitCode) -> ExitCode {
+    let line = serde_json::to_string(report).expect("a report is plain data");
+    let mut stdout = std::io::stdout();
+    // The starter may be gone; the service does not need it.
+    let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+    if let Ok(nowhere) = std::fs::OpenOptions::new().write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdout(nowhere);
+    }
+    code
+}
+
+/// All that exists before the first client is answered.
+struct Parts {
+    engine: Engine,
+    to_engine: mpsc::Sender<Message>,
+    events: broadcast::Sender<Arc<nexus_api::events::Event>>,
+    log_dir: PathBuf,
+    host: String,
+    containment: String,
+}
+
+fn prepare(home: &Home, options: &Options) -> Result<Parts, Problem> {
+    let user_home = std::env::var_os("HOME").map(PathBuf::from);
+    let config = config::load(&home.config(), user_home.as_deref())?;
+    let store = Store::open(&home.database(), home.network).map_err(|error| error.problem())?;
+    let host = hostname();
+    own_host(&store, home, &host, options.adopt_home)?;
+    let simulated = simulated_gpus(&store, options)?;
+    let log_dir = config.log_dir.clone().unwrap_or_else(|| home.default_log_dir());
+    std::fs::create_dir_all(&log_dir)
+        .map_err(|error| Problem::HomeUnusable { path: log_dir.display().to_string(), error: error.to_string() })?;
+    let log = ServiceLog::open(home.service_log(), config.log_max_size, config.log_keep).map_err(|error| {
+        Problem::HomeUnusable { path: home.service_log().display().to_string(), error: error.to_string() }
+    })?;
+    let world = store.restore().map_err(|error| error.problem())?;
+    let (to_engine, inbox) = mpsc::channel();
+    let node = open_node(home, to_engine.clone())?;
+    let containment = match node.containment() {
+        Containment::Cgroup(_) => "cgroup",
+        Containment::Session => "session",
+    };
+    let (events, _) = broadcast::channel(EVENTS_KEPT);
+    let engine = Engine {
+        inbox,
+        outbox: to_engine.clone(),
+        store,
+        world,
+        machine: machine::local(simulated),
+        node,
+        launcher: Launcher::new(config, log_dir.clone()),
+        log,
+        events: events.clone(),
+        ids: IdMaker::new(),
+        home_dir: home.dir.clone(),
+        leaves_jobs: false,
+    };
+    Ok(Parts { engine, to_engine, events, log_dir, host, containment: containment.into() })
+}
+
+/// A home belongs to one host: two services on one database would both run its queue.
+fn own_host(store: &Store, home: &Home, here: &str, adopt: bool) -> Result<(), Problem> {
+    let owner = store.meta("host").map_err(|error| error.problem())?;
+    match owner {
+        Some(host) if host == here => Ok(()),
+        Some(host) if !adopt => {
+            Err(Problem::OtherHost { path: home.dir.display().to_string(), host, here: here.to_string() })
+        }
+        _ => store.set_meta("host", here).map_err(|error| error.problem()),
+    }
+}
+
+fn simulated_gpus(store: &Store, options: &Options) -> Result<u16, Problem> {
+    let fail = |error: crate::store::StoreError| error.problem();
+    match options.simulate_gpus {
+        Some(count) => {
+            store.set_meta("simulated_gpus", &count.to_string()).map_err(fail)?;
+            Ok(count)
+        }
+        None => Ok(store.meta("simulated_gpus").map_err(fail)?.and_then(|text| text.parse().ok()).unwrap_or(0)),
+    }
+}
+
+fn open_node(home: &Home, engine: mpsc::Sender<Message>) -> Result<Node, Problem> {
+    let config = NodeConfig {
+        reports: home.reports(),
+        launcher: vec!["/proc/self/exe".into(), "__launcher".into()],
+        cgroups: true,
+    };
+    let sink = move |report: NodeReport| {
+        for report in reports(report) {
+            // The engine is gone: the service is going down, and the next one will look for itself.
+            let _ = engine.send(Message::Report(report));
+        }
+    };
+    Node::open(config, Box::new(sink)).map_err(|error| Problem::NotStarted { error: error.to_string() })
+}
+
+/// A node's report in core's words.
+fn reports(report: NodeReport) -> Vec<Report> {
+    let now = clock::now();
+    match report {
+        NodeReport::Started { run, pid, at_ms } => vec![Report::Started { run, pid, at: Time(at_ms) }],
+        NodeReport::Ended { run, record } => {
+            // The record knows when it began, should that message have been lost.
+            let started = record.pid.zip(record.started_at_ms);
+            let started = started.map(|(pid, at)| Report::Started { run, pid, at: Time(at) });
+            let ended = Report::Ended { run, outcome: record.outcome(), at: Time(record.ended_at_ms) };
+            started.into_iter().chain([ended]).collect()
+        }
+        // Whether it ran before is the engine's to know.
+        NodeReport::NotStarted { run } => vec![Report::NotStarted { run, ran: false }],
+        NodeReport::Claimed { run } => vec![Report::Ended { run, outcome: Outcome::NeverStarted, at: now }],
+        NodeReport::StartFailed { run, error } => {
+            vec![Report::Ended { run, outcome: Outcome::MachineError { error }, at: now }]
+        }
+        NodeReport::Lost { run, error } => vec![Report::Ended { run, outcome: Outcome::Lost { error }, at: now }],
+    }
+}
+
+fn serve(home: Home, parts: Parts, lock: HomeLock) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let problem = Problem::NotStarted { error: error.to_string() };
+            return say(&StartReport::Failed { problem }, ExitCode::FAILURE);
+        }
+    };
+    let code = runtime.block_on(serve_until_stopped(&home, parts));
+    // Open connections (followers) must not hold the service back.
+    runtime.shutdown_background();
+    let _ = std::fs::remove_file(home.socket());
+    drop(lock);
+    code
+}
+
+async fn serve_until_stopped(home: &Home, parts: Parts) -> ExitCode {
+    let listener = match listen(home) {
+        Ok(listener) => listener,
+        Err(problem) => return say(&StartReport::Failed { problem }, ExitCode::FAILURE),
+    };
+    let app = Arc::new(App {
+        engine: parts.to_engine.clone(),
+        readers: Readers::new(&home.database()),
+        events: parts.events,
+        home: home.clone(),
+        log_dir: parts.log_dir,
+        host: parts.host,
+        started_at: clock::now(),
+        containment: parts.containment,
+    });
+    let (engine_ended, ended) = oneshot::channel();
+    let engine = parts.engine;
+    std::thread::spawn(move || drop(engine_ended.send(engine.run())));
+    let (close, closed) = oneshot::channel::<()>();
+    let until_closed = async move { drop(closed.await) };
+    let server = axum::serve(listener, http::router(app)).with_graceful_shutdown(until_closed);
+    let server = tokio::spawn(server.into_future());
+    tokio::spawn(stop_on_signal(parts.to_engine));
+    say(&StartReport::Ready { pid: std::process::id() }, ExitCode::SUCCESS);
+    let ended = ended.await;
+    // The last answers, that of the stop itself among them, still go out.
+    drop(close);
+    let _ = tokio::time::timeout(LAST_ANSWERS, server).await;
+    match ended {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        // The database cannot be read any more, or the engine panicked: jobs go on, and the next start finds them.
+        Ok(Err(_)) | Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn listen(home: &Home) -> Result<OwnerOnly, Problem> {
+    let path = home.socket();
+    let fail = |error: std::io::Error| Problem::HomeUnusable {
+        path: path.display().to_string(),
+        error: format!("the socket cannot be made: {error}"),
+    };
+    // Left by a service that was killed; ours is the lock.
+    let _ = std::fs::remove_file(&path);
+    let listener = UnixListener::bind(&path).map_err(fail)?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(fail)?;
+    Ok(OwnerOnly { listener, owner: rustix::process::geteuid().as_raw() })
+}
+
+/// TERM and INT end the service alone; its jobs go on.
+async fn stop_on_signal(engine: mpsc::Sender<Message>) {
+    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+        return;
+    };
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+    }
+    let (reply, _) = oneshot::channel();
+    let _ = engine.send(Message::Command { command: Command::Stop { kill: false }, verb: "stop", reply });
+}

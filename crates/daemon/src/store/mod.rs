@@ -1,0 +1,217 @@
+//! SQLite: the one truth. One writer, the engine; readers have connections of their own.
+//!
+//! What is answered is on disk: WAL with an fsync at every commit, or a rollback journal on a network
+//! file system, where WAL would lose data.
+
+mod read;
+mod restore;
+mod spec;
+mod write;
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use nexus_api::jobs::State;
+use nexus_api::problem::Problem;
+use nexus_core::ids::JobId;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
+
+pub use read::{Filter, JobRow, Reader, RunRow};
+pub use spec::Launch;
+pub use write::{Batch, NewRow};
+
+/// The newest format this nexus knows: the number of steps in [`MIGRATIONS`].
+pub const FORMAT: u32 = MIGRATIONS.len() as u32;
+
+/// Each step brings a database to the next format.
+const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
+
+/// Statements the engine and a reader use over and over are prepared once.
+const STATEMENT_CACHE: usize = 64;
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("failed to open the database {path}")]
+    Open { path: PathBuf, source: rusqlite::Error },
+    #[error("failed to write the database {path}")]
+    Write { path: PathBuf, source: rusqlite::Error },
+    #[error("failed to read the database {path}")]
+    Read { path: PathBuf, source: rusqlite::Error },
+    #[error("the database {path} holds text that cannot be read")]
+    Decode { path: PathBuf, source: serde_json::Error },
+    #[error("the database {path} has format {format}")]
+    Newer { path: PathBuf, format: u32 },
+    #[error("failed to put a copy of {path} aside before migrating it")]
+    SetAside { path: PathBuf, source: rusqlite::Error },
+}
+
+impl StoreError {
+    pub fn problem(&self) -> Problem {
+        let (path, source) = match self {
+            StoreError::Newer { path, format } => {
+                let path = path.display().to_string();
+                return Problem::NewerDatabase { path, format: *format, known: FORMAT };
+            }
+            StoreError::Decode { path, source } => {
+                return Problem::Database { path: path.display().to_string(), error: source.to_string() };
+            }
+            StoreError::Open { path, source }
+            | StoreError::Write { path, source }
+            | StoreError::Read { path, source }
+            | StoreError::SetAside { path, source } => (path, source),
+        };
+        let path_text = path.display().to_string();
+        match source.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => {
+                Problem::DiskFull { path: path_text, free_bytes: crate::home::disk_free(path).unwrap_or(0) }
+            }
+            _ => Problem::Database { path: path_text, error: source.to_string() },
+        }
+    }
+}
+
+/// The writer.
+pub struct Store {
+    path: PathBuf,
+    db: Connection,
+    /// Number of the next job.
+    next_n: i64,
+    env_cache: spec::EnvCache,
+    /// A secret was deleted: its bytes are still in the WAL.
+    secrets_dropped: bool,
+}
+
+impl Store {
+    /// Opens or makes the database; `network` chooses the rollback journal.
+    pub fn open(path: &Path, network: bool) -> Result<Store, StoreError> {
+        let open = |source| StoreError::Open { path: path.to_path_buf(), source };
+        let mut db = Connection::open(path).map_err(open)?;
+        let format: u32 = db.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(open)?;
+        if format > FORMAT {
+            return Err(StoreError::Newer { path: path.to_path_buf(), format });
+        }
+        set_up(&db, network).map_err(open)?;
+        migrate(&mut db, path, format)?;
+        let next_n = db.query_row("SELECT coalesce(max(n), 0) + 1 FROM jobs", [], |row| row.get(0)).map_err(open)?;
+        Ok(Store { path: path.to_path_buf(), db, next_n, env_cache: spec::EnvCache::default(), secrets_dropped: false })
+    }
+
+    pub fn meta(&self, key: &str) -> Result<Option<String>, StoreError> {
+        self.db
+            .prepare_cached("SELECT value FROM meta WHERE key = ?1")
+            .and_then(|mut statement| statement.query_row([key], |row| row.get(0)).optional())
+            .map_err(|source| self.read_error(source))
+    }
+
+    pub fn set_meta(&self, key: &str, value: &str) -> Result<(), StoreError> {
+        self.db
+            .prepare_cached("INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value")
+            .and_then(|mut statement| statement.execute([key, value]))
+            .map_err(|source| self.write_error(source))?;
+        Ok(())
+    }
+
+    /// Whether a job of this id was ever taken.
+    pub fn has_job(&self, id: &str) -> Result<bool, StoreError> {
+        self.db
+            .prepare_cached("SELECT 1 FROM jobs WHERE id = ?1")
+            .and_then(|mut statement| statement.exists([id]))
+            .map_err(|source| self.read_error(source))
+    }
+
+    /// State of a job and the GPUs of its newest run.
+    pub fn state(&self, id: JobId) -> Result<Option<(State, Vec<u16>)>, StoreError> {
+        let reader = read::Reader { db: &self.db, path: &self.path };
+        Ok(reader.job(id.as_str())?.map(|row| (row.state, row.gpus)))
+    }
+
+    /// How many jobs were ever taken; ids grow longer with it.
+    pub fn jobs_taken(&self) -> u64 {
+        u64::try_from(self.next_n - 1).unwrap_or(0)
+    }
+
+    /// Whether deleted secrets still stand in the WAL.
+    pub fn has_leftovers(&self) -> bool {
+        self.secrets_dropped
+    }
+
+    /// Empties the WAL, so that no deleted secret stays readable in it.
+    pub fn clear_leftovers(&mut self) {
+        // Readers in the way: the next idle moment tries again.
+        let busy: rusqlite::Result<i64> = self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+        if busy == Ok(0) {
+            self.secrets_dropped = false;
+        }
+    }
+
+    fn read_error(&self, source: rusqlite::Error) -> StoreError {
+        StoreError::Read { path: self.path.clone(), source }
+    }
+
+    fn write_error(&self, source: rusqlite::Error) -> StoreError {
+        StoreError::Write { path: self.path.clone(), source }
+    }
+}
+
+/// Connections that only read, for those who answer clients.
+pub struct Readers {
+    path: PathBuf,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Readers {
+    pub fn new(path: &Path) -> Readers {
+        Readers { path: path.to_path_buf(), idle: Mutex::new(Vec::new()) }
+    }
+
+    /// Runs `read` on a connection, with one consistent view of the database.
+    pub fn read<T>(&self, read: impl FnOnce(&read::Reader) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let idle = self.idle.lock().expect("no reader panics while it holds the lock").pop();
+        let db = match idle {
+            Some(db) => db,
+            None => open_reader(&self.path).map_err(|source| StoreError::Open { path: self.path.clone(), source })?,
+        };
+        let fail = |source| StoreError::Read { path: self.path.clone(), source };
+        db.execute_batch("BEGIN").map_err(fail)?;
+        let answer = read(&read::Reader { db: &db, path: &self.path });
+        db.execute_batch("COMMIT").map_err(fail)?;
+        self.idle.lock().expect("no reader panics while it holds the lock").push(db);
+        answer
+    }
+}
+
+fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
+    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    db.busy_timeout(Duration::from_secs(10))?;
+    db.set_prepared_statement_cache_capacity(STATEMENT_CACHE);
+    Ok(db)
+}
+
+fn set_up(db: &Connection, network: bool) -> rusqlite::Result<()> {
+    db.busy_timeout(Duration::from_secs(10))?;
+    db.set_prepared_statement_cache_capacity(STATEMENT_CACHE);
+    let mode = if network { "DELETE" } else { "WAL" };
+    db.pragma_update_and_check(None, "journal_mode", mode, |_| Ok(()))?;
+    db.pragma_update(None, "synchronous", "FULL")?;
+    db.pragma_update(None, "secure_delete", true)?;
+    Ok(())
+}
+
+fn migrate(db: &mut Connection, path: &Path, format: u32) -> Result<(), StoreError> {
+    let fail = |source| StoreError::Write { path: path.to_path_buf(), source };
+    if format == FORMAT {
+        return Ok(());
+    }
+    if format > 0 {
+        let aside = format!("{}.format-{format}", path.display());
+        db.execute("VACUUM INTO ?1", [&aside])
+            .map_err(|source| StoreError::SetAside { path: path.to_path_buf(), source })?;
+    }
+    let transaction = db.transaction().map_err(fail)?;
+    for step in &MIGRATIONS[format as usize..] {
+        transaction.execute_batch(step).map_err(fail)?;
+    }
+    transaction.pragma_update(None, "user_version", FORMAT).map_err(fail)?;
+    transaction.commit().map_err(fail)
+}

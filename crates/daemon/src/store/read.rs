@@ -1,0 +1,318 @@
+//! What clients read: rows of jobs and runs, found by index.
+
+use std::path::Path;
+
+use nexus_api::env::Env;
+use nexus_api::jobs::{JobSpec, RunOutcome, State};
+use nexus_core::time::Time;
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+
+use super::StoreError;
+use super::restore::gpu_set;
+use super::spec::StoredSpec;
+
+/// Nobody reads a queue position beyond this; counting stops here.
+const LAST_POSITION: i64 = 10_000;
+
+/// One consistent view of the database.
+pub struct Reader<'a> {
+    pub(super) db: &'a Connection,
+    pub(super) path: &'a Path,
+}
+
+/// A job with its newest run.
+pub struct JobRow {
+    pub n: i64,
+    pub id: String,
+    pub state: State,
+    pub reason: Option<String>,
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    pub command: String,
+    pub spec: JobSpec,
+    pub secret_names: Vec<String>,
+    pub attempt: u32,
+    pub tags: Vec<String>,
+    pub submitted_at: Time,
+    pub started_at: Option<Time>,
+    pub ended_at: Option<Time>,
+    pub machine: Option<String>,
+    pub gpus: Vec<u16>,
+    pub simulated: bool,
+    pub pid: Option<u32>,
+    pub outcome: Option<RunOutcome>,
+    pub place: (i64, i64),
+}
+
+pub struct RunRow {
+    pub number: u32,
+    pub machine: String,
+    pub gpus: Vec<u16>,
+    pub pid: Option<u32>,
+    pub planned_at: Time,
+    pub started_at: Option<Time>,
+    pub ended_at: Option<Time>,
+    pub outcome: Option<RunOutcome>,
+}
+
+/// Which jobs a listing wants.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Empty = everything alive.
+    pub states: Vec<State>,
+    pub since: Option<Time>,
+    /// The newest this many.
+    pub limit: Option<u64>,
+}
+
+const JOB: &str = "SELECT jobs.n, id, state, reason, exit_code, signal, command, spec, jobs.runs,
+        (SELECT group_concat(tag, char(10)) FROM tags WHERE tags.n = jobs.n),
+        submitted_at, jobs.started_at, jobs.ended_at,
+        runs.machine, runs.gpus, runs.simulated, runs.pid, runs.outcome, place_priority, turn
+    FROM jobs LEFT JOIN runs ON runs.n = jobs.n AND runs.number = jobs.runs";
+
+impl Reader<'_> {
+    pub fn job(&self, id: &str) -> Result<Option<JobRow>, StoreError> {
+        Ok(self.jobs(&format!("{JOB} WHERE id = ?1"), [id])?.pop())
+    }
+
+    /// The newest `count` jobs, oldest first.
+    pub fn newest(&self, count: u64) -> Result<Vec<JobRow>, StoreError> {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        let mut rows = self.jobs(&format!("{JOB} ORDER BY jobs.n DESC LIMIT ?1"), [count])?;
+        rows.reverse();
+        Ok(rows)
+    }
+
+    pub fn tagged(&self, tag: &str) -> Result<Vec<JobRow>, StoreError> {
+        self.jobs(&format!("{JOB} WHERE jobs.n IN (SELECT n FROM tags WHERE tag = ?1) ORDER BY jobs.n"), [tag])
+    }
+
+    pub fn named(&self, name: &str) -> Result<Vec<JobRow>, StoreError> {
+        self.jobs(&format!("{JOB} WHERE name = ?1 ORDER BY jobs.n"), [name])
+    }
+
+    pub fn of_project(&self, project: &str) -> Result<Vec<JobRow>, StoreError> {
+        self.jobs(&format!("{JOB} WHERE project = ?1 ORDER BY jobs.n"), [project])
+    }
+
+    /// Jobs whose command matches.
+    pub fn matching(&self, regex: &regex::Regex) -> Result<Vec<JobRow>, StoreError> {
+        let ids: Vec<String> = self
+            .db
+            .prepare_cached("SELECT id, command FROM jobs ORDER BY n")
+            .and_then(|mut statement| {
+                let mut ids = Vec::new();
+                let mut rows = statement.query([])?;
+                while let Some(row) = rows.next()? {
+                    if regex.is_match(row.get_ref(1)?.as_str()?) {
+                        ids.push(row.get(0)?);
+                    }
+                }
+                Ok(ids)
+            })
+            .map_err(|source| self.fail(source))?;
+        let mut found = Vec::with_capacity(ids.len());
+        for id in ids {
+            found.extend(self.job(&id)?);
+        }
+        Ok(found)
+    }
+
+    /// Live jobs first those that run, then the queue in its order; ended ones by their end, newest last.
+    pub fn list(&self, filter: &Filter) -> Result<Vec<JobRow>, StoreError> {
+        let wanted = |state: &State| filter.states.is_empty() && !state.has_ended() || filter.states.contains(state);
+        let since = filter.since.map_or(i64::MIN, |time| time.0);
+        let mut ended = Vec::new();
+        for state in State::ALL.iter().filter(|state| state.has_ended() && wanted(state)) {
+            ended.push(*state);
+        }
+        let mut rows = self.list_ended(&ended, since, filter.limit)?;
+        if State::ALL.iter().any(|state| !state.has_ended() && wanted(state)) {
+            let live = self.jobs(
+                &format!(
+                    "{JOB} WHERE jobs.ended_at IS NULL AND submitted_at >= ?1
+                     ORDER BY state IN ('queued', 'held'), place_priority, turn"
+                ),
+                [since],
+            )?;
+            rows.extend(live.into_iter().filter(|row| wanted(&row.state)));
+        }
+        if let Some(limit) = filter.limit {
+            let surplus = rows.len().saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
+            rows.drain(..surplus);
+        }
+        Ok(rows)
+    }
+
+    fn list_ended(&self, states: &[State], since: i64, limit: Option<u64>) -> Result<Vec<JobRow>, StoreError> {
+        let limit = limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
+        let newest_first = "ORDER BY jobs.ended_at DESC, jobs.n DESC LIMIT ?2";
+        let mut rows = match states {
+            [] => return Ok(vec![]),
+            // All of them: one walk along the index of ends.
+            [_, _, _] => self.jobs(
+                &format!("{JOB} WHERE jobs.ended_at IS NOT NULL AND jobs.ended_at >= ?1 {newest_first}"),
+                [since, limit],
+            )?,
+            some => {
+                let mut rows = Vec::new();
+                for state in some {
+                    rows.extend(self.jobs(
+                        &format!(
+                            "{JOB} WHERE state = ?3 AND jobs.ended_at IS NOT NULL AND jobs.ended_at >= ?1
+                             {newest_first}"
+                        ),
+                        params![since, limit, state.word()],
+                    )?);
+                }
+                rows.sort_by_key(|row| std::cmp::Reverse((row.ended_at, row.n)));
+                rows
+            }
+        };
+        rows.reverse();
+        Ok(rows)
+    }
+
+    /// Failed since `since`, newest first.
+    pub fn failures(&self, since: Time, limit: u64) -> Result<Vec<JobRow>, StoreError> {
+        let filter = Filter { states: vec![State::Failed], since: Some(Time(since.0 + 1)), limit: Some(limit) };
+        let mut rows = self.list(&filter)?;
+        rows.reverse();
+        Ok(rows)
+    }
+
+    /// Place in the queue, from 1; none beyond a reader's patience.
+    pub fn position(&self, row: &JobRow) -> Result<Option<u64>, StoreError> {
+        let before: i64 = self
+            .db
+            .prepare_cached(
+                "SELECT count(*) FROM (SELECT 1 FROM jobs WHERE ended_at IS NULL AND state IN ('queued', 'held')
+                 AND (place_priority, turn) < (?1, ?2) LIMIT ?3)",
+            )
+            .and_then(|mut statement| {
+                statement.query_row(params![row.place.0, row.place.1, LAST_POSITION], |row| row.get(0))
+            })
+            .map_err(|source| self.fail(source))?;
+        Ok((before < LAST_POSITION).then_some(before.unsigned_abs() + 1))
+    }
+
+    pub fn runs(&self, n: i64) -> Result<Vec<RunRow>, StoreError> {
+        self.db
+            .prepare_cached(
+                "SELECT number, machine, gpus, pid, planned_at, started_at, ended_at, outcome
+                 FROM runs WHERE n = ?1 ORDER BY number",
+            )
+            .and_then(|mut statement| statement.query_map([n], run_row)?.collect())
+            .map_err(|source| self.fail(source))
+    }
+
+    /// The environment of a job: what is stored for good, and the secrets while it lives.
+    pub fn env(&self, id: &str) -> Result<Env, StoreError> {
+        let texts: Option<(String, Option<String>)> = self
+            .db
+            .prepare_cached(
+                "SELECT (SELECT data FROM envs WHERE hash = jobs.env), (SELECT data FROM secrets WHERE hash = jobs.secrets)
+                 FROM jobs WHERE id = ?1",
+            )
+            .and_then(|mut statement| statement.query_row([id], |row| Ok((row.get(0)?, row.get(1)?))).optional())
+            .map_err(|source| self.fail(source))?;
+        let mut env = Env::new();
+        let (plain, secret) = texts.unwrap_or_default();
+        for text in [Some(plain).filter(|text| !text.is_empty()), secret].into_iter().flatten() {
+            let part: Env = serde_json::from_str(&text)
+                .map_err(|source| StoreError::Decode { path: self.path.to_path_buf(), source })?;
+            env.extend(part);
+        }
+        Ok(env)
+    }
+
+    /// How many jobs ended as completed, failed, killed.
+    pub fn totals(&self) -> Result<(u64, u64, u64), StoreError> {
+        let of = |state: &str| {
+            self.db
+                .prepare_cached("SELECT count FROM totals WHERE state = ?1")
+                .and_then(|mut statement| statement.query_row([state], |row| row.get::<_, i64>(0)))
+                .map(i64::unsigned_abs)
+                .map_err(|source| self.fail(source))
+        };
+        Ok((of("completed")?, of("failed")?, of("killed")?))
+    }
+
+    pub fn meta(&self, key: &str) -> Result<Option<String>, StoreError> {
+        self.db
+            .prepare_cached("SELECT value FROM meta WHERE key = ?1")
+            .and_then(|mut statement| statement.query_row([key], |row| row.get(0)).optional())
+            .map_err(|source| self.fail(source))
+    }
+
+    fn jobs(&self, sql: &str, parameters: impl Params) -> Result<Vec<JobRow>, StoreError> {
+        self.db
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.query_map(parameters, job_row)?.collect())
+            .map_err(|source| self.fail(source))
+    }
+
+    fn fail(&self, source: rusqlite::Error) -> StoreError {
+        StoreError::Read { path: self.path.to_path_buf(), source }
+    }
+}
+
+fn job_row(row: &Row) -> rusqlite::Result<JobRow> {
+    let stored: StoredSpec = json(row, 7)?;
+    let gpus: Option<String> = row.get(14)?;
+    let tags: Option<String> = row.get(9)?;
+    let outcome: Option<String> = row.get(17)?;
+    Ok(JobRow {
+        n: row.get(0)?,
+        id: row.get(1)?,
+        state: state(row, 2)?,
+        reason: row.get(3)?,
+        exit_code: row.get(4)?,
+        signal: row.get(5)?,
+        command: row.get(6)?,
+        spec: stored.spec,
+        secret_names: stored.secret_names,
+        attempt: row.get(8)?,
+        tags: tags.map(|text| text.split('\n').map(String::from).collect()).unwrap_or_default(),
+        submitted_at: Time(row.get(10)?),
+        started_at: row.get::<_, Option<i64>>(11)?.map(Time),
+        ended_at: row.get::<_, Option<i64>>(12)?.map(Time),
+        machine: row.get(13)?,
+        gpus: indices(gpus.as_deref().unwrap_or_default()),
+        simulated: row.get::<_, Option<bool>>(15)?.unwrap_or(false),
+        pid: row.get(16)?,
+        outcome: outcome.and_then(|text| serde_json::from_str(&text).ok()),
+        place: (row.get(18)?, row.get(19)?),
+    })
+}
+
+fn run_row(row: &Row) -> rusqlite::Result<RunRow> {
+    let outcome: Option<String> = row.get(7)?;
+    Ok(RunRow {
+        number: row.get(0)?,
+        machine: row.get(1)?,
+        gpus: indices(row.get_ref(2)?.as_str()?),
+        pid: row.get(3)?,
+        planned_at: Time(row.get(4)?),
+        started_at: row.get::<_, Option<i64>>(5)?.map(Time),
+        ended_at: row.get::<_, Option<i64>>(6)?.map(Time),
+        outcome: outcome.and_then(|text| serde_json::from_str(&text).ok()),
+    })
+}
+
+fn indices(text: &str) -> Vec<u16> {
+    gpu_set(text).map(|set| set.iter().collect()).unwrap_or_default()
+}
+
+fn state(row: &Row, column: usize) -> rusqlite::Result<State> {
+    let word = row.get_ref(column)?.as_str()?;
+    let known = State::ALL.into_iter().find(|state| state.word() == word);
+    known.ok_or_else(|| rusqlite::Error::InvalidColumnType(column, word.to_string(), rusqlite::types::Type::Text))
+}
+
+fn json<T: serde::de::DeserializeOwned>(row: &Row, column: usize) -> rusqlite::Result<T> {
+    serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
+    })
+}

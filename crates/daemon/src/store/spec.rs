@@ -1,0 +1,109 @@
+//! What a run is launched from: the spec as stored, and its environment.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use nexus_api::env::Env;
+use nexus_api::jobs::{JobSpec, RunOutcome};
+use nexus_core::ids::{JobId, RunId};
+use rusqlite::{OptionalExtension, Row, params};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{NewRow, Store, StoreError};
+
+/// Environments kept at hand; most jobs of an hour share a few.
+const CACHED_ENVS: usize = 64;
+
+pub(super) type EnvCache = BTreeMap<String, Arc<Env>>;
+
+/// Everything a start needs to know of a job.
+pub struct Launch {
+    pub spec: JobSpec,
+    pub env: Arc<Env>,
+    pub secrets: Env,
+    /// How the run before this one ended.
+    pub last_failure: Option<String>,
+}
+
+/// A spec as it lies in the database.
+#[derive(Serialize, Deserialize)]
+pub(super) struct StoredSpec {
+    #[serde(flatten)]
+    pub spec: JobSpec,
+    /// Names whose values are dropped when the job has ended.
+    #[serde(default)]
+    pub secret_names: Vec<String>,
+}
+
+pub(super) fn stored_spec(row: &NewRow) -> String {
+    let stored = StoredSpec { spec: row.spec.clone(), secret_names: row.secrets.keys().cloned().collect() };
+    serde_json::to_string(&stored).expect("a spec is plain data")
+}
+
+/// An environment as text, behind its content hash.
+pub(super) fn env_text(env: &Env) -> (String, String) {
+    let text = serde_json::to_string(env).expect("an environment is plain data");
+    let digest = Sha256::digest(text.as_bytes());
+    let hash = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    (hash, text)
+}
+
+impl Store {
+    /// None for a job that does not exist.
+    pub fn launch(&mut self, run: RunId) -> Result<Option<Launch>, StoreError> {
+        type Texts = (String, String, Option<String>, Option<String>);
+        let row: Option<Texts> = self
+            .db
+            .prepare_cached(
+                "SELECT spec, env, (SELECT data FROM secrets WHERE hash = jobs.secrets),
+                        (SELECT outcome FROM runs WHERE runs.n = jobs.n AND number = ?2 - 1)
+                 FROM jobs WHERE id = ?1",
+            )
+            .and_then(|mut statement| {
+                let texts = |row: &Row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+                statement.query_row(params![run.job.as_str(), run.number], texts).optional()
+            })
+            .map_err(|source| self.read_error(source))?;
+        let Some((spec, env_hash, secrets, last_outcome)) = row else { return Ok(None) };
+        let decode = |source| StoreError::Decode { path: self.path.clone(), source };
+        let stored: StoredSpec = serde_json::from_str(&spec).map_err(decode)?;
+        let secrets = match secrets {
+            Some(text) => serde_json::from_str(&text).map_err(decode)?,
+            None => Env::new(),
+        };
+        let last_failure = match last_outcome {
+            Some(text) => Some(serde_json::from_str::<RunOutcome>(&text).map_err(decode)?.word),
+            None => None,
+        };
+        let env = self.env(&env_hash)?;
+        Ok(Some(Launch { spec: stored.spec, env, secrets, last_failure }))
+    }
+
+    /// The command as shown.
+    pub fn command(&self, job: JobId) -> Result<String, StoreError> {
+        self.db
+            .prepare_cached("SELECT command FROM jobs WHERE id = ?1")
+            .and_then(|mut statement| statement.query_row([job.as_str()], |row| row.get(0)))
+            .map_err(|source| self.read_error(source))
+    }
+
+    fn env(&mut self, hash: &str) -> Result<Arc<Env>, StoreError> {
+        if let Some(env) = self.env_cache.get(hash) {
+            return Ok(env.clone());
+        }
+        let text: String = self
+            .db
+            .prepare_cached("SELECT data FROM envs WHERE hash = ?1")
+            .and_then(|mut statement| statement.query_row([hash], |row| row.get(0)))
+            .map_err(|source| self.read_error(source))?;
+        let env: Env =
+            serde_json::from_str(&text).map_err(|source| StoreError::Decode { path: self.path.clone(), source })?;
+        if self.env_cache.len() >= CACHED_ENVS {
+            self.env_cache.clear();
+        }
+        let env = Arc::new(env);
+        self.env_cache.insert(hash.to_string(), env.clone());
+        Ok(env)
+    }
+}

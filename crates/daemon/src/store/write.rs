@@ -1,0 +1,275 @@
+//! Commits a batch: the events of many inputs in one transaction, one fsync.
+
+use std::collections::BTreeMap;
+
+use nexus_api::env::Env;
+use nexus_api::jobs::JobSpec;
+use nexus_core::event::{Event, NewJob, Requeue};
+use nexus_core::ids::{JobId, MachineId, RunId};
+use nexus_core::job::End;
+use nexus_core::request::GpuSet;
+use nexus_core::run::{Lease, Outcome, StopCause};
+use nexus_core::time::Time;
+use rusqlite::{Transaction, params};
+
+use super::spec::{env_text, stored_spec};
+use super::{Store, StoreError};
+use crate::words;
+
+/// What a commit needs beside the events.
+#[derive(Default)]
+pub struct Batch {
+    pub events: Vec<Event>,
+    /// The whole of each submitted job.
+    pub new: BTreeMap<JobId, NewRow>,
+    /// Ended jobs to delete.
+    pub forgotten: Vec<JobId>,
+    /// Runs whose directory was cleared.
+    pub tidied: Vec<RunId>,
+    pub meta: Vec<(&'static str, String)>,
+    /// Which GPUs do not exist.
+    pub simulated: GpuSet,
+}
+
+impl Batch {
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.forgotten.is_empty() && self.tidied.is_empty() && self.meta.is_empty()
+    }
+}
+
+pub struct NewRow {
+    /// Its environment is empty: that lies in the two below.
+    pub spec: JobSpec,
+    pub env: Env,
+    pub secrets: Env,
+}
+
+impl Store {
+    pub fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        let path = self.path.clone();
+        let fail = |source| StoreError::Write { path: path.clone(), source };
+        let transaction = self.db.transaction().map_err(fail)?;
+        let mut writer = Writer { db: &transaction, next_n: self.next_n, last_outcome: None, secrets_dropped: false };
+        writer.batch(batch).map_err(fail)?;
+        let (next_n, secrets_dropped) = (writer.next_n, writer.secrets_dropped);
+        transaction.commit().map_err(fail)?;
+        self.next_n = next_n;
+        self.secrets_dropped |= secrets_dropped;
+        Ok(())
+    }
+}
+
+struct Writer<'a> {
+    db: &'a Transaction<'a>,
+    next_n: i64,
+    /// A job's end follows its last run's: that run's outcome.
+    last_outcome: Option<(RunId, Outcome)>,
+    secrets_dropped: bool,
+}
+
+impl Writer<'_> {
+    fn batch(&mut self, batch: &Batch) -> rusqlite::Result<()> {
+        for event in &batch.events {
+            self.event(event, batch)?;
+        }
+        for job in &batch.forgotten {
+            self.forget(*job)?;
+        }
+        for run in &batch.tidied {
+            let id = run.job.as_str();
+            self.run(
+                "UPDATE runs SET tidied = 1 WHERE n = (SELECT n FROM jobs WHERE id = ?1) AND number = ?2",
+                params![id, run.number],
+            )?;
+        }
+        for (key, value) in &batch.meta {
+            self.set_meta(key, value)?;
+        }
+        Ok(())
+    }
+
+    fn run(&self, sql: &str, parameters: impl rusqlite::Params) -> rusqlite::Result<usize> {
+        self.db.prepare_cached(sql)?.execute(parameters)
+    }
+
+    fn set_meta(&self, key: &str, value: &str) -> rusqlite::Result<usize> {
+        self.run(
+            "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            [key, value],
+        )
+    }
+
+    fn event(&mut self, event: &Event, batch: &Batch) -> rusqlite::Result<()> {
+        match event {
+            Event::Submitted(new) => self.submitted(new, &batch.new[&new.id])?,
+            Event::Held { job } => {
+                self.run("UPDATE jobs SET state = 'held', not_before = NULL WHERE id = ?1", [job.as_str()])?;
+            }
+            Event::Released { job } => {
+                self.run("UPDATE jobs SET state = 'queued' WHERE id = ?1", [job.as_str()])?;
+            }
+            Event::Moved { job, place } => {
+                self.run(
+                    "UPDATE jobs SET place_priority = ?2, turn = ?3 WHERE id = ?1",
+                    params![job.as_str(), place.priority, place.turn],
+                )?;
+            }
+            Event::Planned { run, lease, at } => self.planned(*run, lease, *at, batch.simulated)?,
+            Event::Running { run, pid, at } => {
+                self.run(
+                    "UPDATE jobs SET state = 'running', started_at = ?2 WHERE id = ?1",
+                    params![run.job.as_str(), at.0],
+                )?;
+                self.run(
+                    "UPDATE runs SET pid = ?3, started_at = ?4
+                     WHERE n = (SELECT n FROM jobs WHERE id = ?1) AND number = ?2",
+                    params![run.job.as_str(), run.number, pid, at.0],
+                )?;
+            }
+            Event::StopAsked { run, cause } => {
+                let word = match cause {
+                    StopCause::User => "user",
+                    StopCause::Stopped => "stopped",
+                };
+                self.run(
+                    "UPDATE runs SET stop = ?3 WHERE n = (SELECT n FROM jobs WHERE id = ?1) AND number = ?2",
+                    params![run.job.as_str(), run.number, word],
+                )?;
+            }
+            Event::RunEnded { run, outcome, at } => self.run_ended(*run, outcome, *at)?,
+            Event::Requeued { job, why, not_before } => {
+                let (retries, failures) = match why {
+                    Requeue::Retry => (1, "0"),
+                    Requeue::StartFailed => (0, "start_failures + 1"),
+                };
+                let sql = format!(
+                    "UPDATE jobs SET state = 'queued', not_before = ?2, retries_used = retries_used + ?3,
+                     start_failures = {failures} WHERE id = ?1"
+                );
+                self.run(&sql, params![job.as_str(), not_before.map(|at| at.0), retries])?;
+            }
+            Event::JobEnded { job, end, at } => self.job_ended(*job, end, *at)?,
+            Event::QueuePaused => drop(self.set_meta("queue", "paused")?),
+            Event::QueueResumed => drop(self.set_meta("queue", "running")?),
+            Event::MachineRead(_) | Event::Stopping => {}
+        }
+        Ok(())
+    }
+
+    fn submitted(&mut self, new: &NewJob, row: &NewRow) -> rusqlite::Result<()> {
+        let (env_hash, env) = env_text(&row.env);
+        self.run("INSERT OR IGNORE INTO envs VALUES (?1, ?2)", [&env_hash, &env])?;
+        let secrets_hash = if row.secrets.is_empty() {
+            None
+        } else {
+            let (hash, secrets) = env_text(&row.secrets);
+            self.run("INSERT OR IGNORE INTO secrets VALUES (?1, ?2)", [&hash, &secrets])?;
+            Some(hash)
+        };
+        let spec = &row.spec;
+        let n = self.next_n;
+        self.next_n += 1;
+        self.run(
+            "INSERT INTO jobs (n, id, state, command, spec, name, project, place_priority, turn, env, secrets, submitted_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?1, ?9, ?10, ?11)",
+            params![
+                n,
+                new.id.as_str(),
+                if new.held { "held" } else { "queued" },
+                spec.command.text(),
+                stored_spec(row),
+                spec.name,
+                spec.project,
+                new.priority,
+                env_hash,
+                secrets_hash,
+                new.at.0
+            ],
+        )?;
+        for tag in &spec.tags {
+            self.run("INSERT OR IGNORE INTO tags VALUES (?1, ?2)", params![tag, n])?;
+        }
+        Ok(())
+    }
+
+    fn planned(&self, run: RunId, lease: &Lease, at: Time, simulated: GpuSet) -> rusqlite::Result<()> {
+        self.run(
+            "UPDATE jobs SET state = 'starting', runs = ?2, started_at = NULL, not_before = NULL WHERE id = ?1",
+            params![run.job.as_str(), run.number],
+        )?;
+        self.run(
+            "INSERT INTO runs (n, number, machine, gpus, cpus, simulated, planned_at)
+             SELECT n, ?2, ?3, ?4, ?5, ?6, ?7 FROM jobs WHERE id = ?1",
+            params![
+                run.job.as_str(),
+                run.number,
+                machine_name(lease.machine),
+                lease.gpus.to_string(),
+                lease.cpus,
+                lease.gpus.overlaps(simulated),
+                at.0
+            ],
+        )?;
+        Ok(())
+    }
+
+    fn run_ended(&mut self, run: RunId, outcome: &Outcome, at: Time) -> rusqlite::Result<()> {
+        let stop: Option<String> = self
+            .db
+            .prepare_cached("SELECT stop FROM runs WHERE n = (SELECT n FROM jobs WHERE id = ?1) AND number = ?2")?
+            .query_row(params![run.job.as_str(), run.number], |row| row.get(0))?;
+        let stop = stop.as_deref().map(|word| if word == "user" { StopCause::User } else { StopCause::Stopped });
+        let told = serde_json::to_string(&words::run_outcome(outcome, stop)).expect("an outcome is plain data");
+        self.run(
+            "UPDATE runs SET ended_at = ?3, outcome = ?4 WHERE n = (SELECT n FROM jobs WHERE id = ?1) AND number = ?2",
+            params![run.job.as_str(), run.number, at.0, told],
+        )?;
+        self.last_outcome = Some((run, outcome.clone()));
+        Ok(())
+    }
+
+    fn job_ended(&mut self, job: JobId, end: &End, at: Time) -> rusqlite::Result<()> {
+        let (state, reason) = words::end(end);
+        let (code, signal) = match self.last_outcome.take() {
+            Some((run, outcome)) if run.job == job => words::exit_of(&outcome),
+            _ => (None, None),
+        };
+        self.run(
+            "UPDATE jobs SET state = ?2, reason = ?3, exit_code = ?4, signal = ?5, ended_at = ?6, not_before = NULL
+             WHERE id = ?1",
+            params![job.as_str(), state.word(), reason, code, signal, at.0],
+        )?;
+        self.run("UPDATE totals SET count = count + 1 WHERE state = ?1", [state.word()])?;
+        self.drop_secrets(job)
+    }
+
+    /// The last job that needed them has ended: its secrets go.
+    fn drop_secrets(&mut self, job: JobId) -> rusqlite::Result<()> {
+        let hash: Option<String> = self
+            .db
+            .prepare_cached("SELECT secrets FROM jobs WHERE id = ?1")?
+            .query_row([job.as_str()], |row| row.get(0))?;
+        let Some(hash) = hash else { return Ok(()) };
+        self.run("UPDATE jobs SET secrets = NULL WHERE id = ?1", [job.as_str()])?;
+        self.run("DELETE FROM secrets WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE secrets = ?1)", [hash])?;
+        self.secrets_dropped = true;
+        Ok(())
+    }
+
+    fn forget(&self, job: JobId) -> rusqlite::Result<()> {
+        let id = job.as_str();
+        self.run("UPDATE totals SET count = count - 1 WHERE state = (SELECT state FROM jobs WHERE id = ?1)", [id])?;
+        self.run("DELETE FROM tags WHERE n = (SELECT n FROM jobs WHERE id = ?1)", [id])?;
+        self.run("DELETE FROM runs WHERE n = (SELECT n FROM jobs WHERE id = ?1)", [id])?;
+        self.run("DELETE FROM jobs WHERE id = ?1", [id])?;
+        Ok(())
+    }
+}
+
+/// The name a machine goes by in records.
+pub fn machine_name(id: MachineId) -> String {
+    match id {
+        MachineId::LOCAL => "local".into(),
+        MachineId(number) => format!("machine {number}"),
+    }
+}

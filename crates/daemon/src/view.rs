@@ -1,0 +1,77 @@
+//! Rows of the store as clients see them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use nexus_api::jobs::{Job, Run, Waiting};
+use nexus_api::run_dir::{self, STDERR, STDOUT};
+use nexus_core::time::Time;
+
+use crate::store::{JobRow, RunRow};
+use crate::{clock, words};
+
+/// What a view needs beside the rows.
+pub struct Surroundings<'a> {
+    pub log_dir: &'a Path,
+    pub now: Time,
+    pub waiting: &'a BTreeMap<String, Waiting>,
+}
+
+pub fn job(row: JobRow, position: Option<u64>, around: &Surroundings) -> Job {
+    let dir = run_dir::of_run(around.log_dir, &row.id, row.attempt);
+    let path = |name: &str| dir.join(name).to_string_lossy().into_owned();
+    let end = row.ended_at.unwrap_or(around.now);
+    let outcome = row.outcome.as_ref();
+    Job {
+        waiting: around.waiting.get(&row.id).cloned(),
+        detail: row.reason.as_deref().map(|reason| words::detail(reason, outcome, row.spec.request.time_seconds)),
+        argv: row.spec.command.argv().map(<[String]>::to_vec),
+        runtime_seconds: row.started_at.map(|start| end.since(start).as_secs_f64()),
+        submitted_at: clock::rfc3339(row.submitted_at),
+        started_at: row.started_at.map(clock::rfc3339),
+        ended_at: row.ended_at.map(clock::rfc3339),
+        log_dir: dir.to_string_lossy().into_owned(),
+        stdout_path: path(STDOUT),
+        stderr_path: path(STDERR),
+        id: row.id,
+        name: row.spec.name,
+        project: row.spec.project,
+        command: row.command,
+        state: row.state,
+        reason: row.reason,
+        exit_code: row.exit_code,
+        signal: row.signal,
+        request: row.spec.request,
+        machine: row.machine,
+        class: None,
+        gpus: row.gpus,
+        pid: row.pid,
+        priority: row.spec.priority,
+        attempt: row.attempt,
+        retries: row.spec.retries,
+        tags: row.tags,
+        sweep: None,
+        params: None,
+        cwd: row.spec.cwd,
+        results: None,
+        results_state: "none".into(),
+        links: vec![],
+        simulated: row.simulated,
+        position,
+        rerun_of: row.spec.rerun_of,
+    }
+}
+
+pub fn run(row: RunRow, id: &str, log_dir: &Path) -> Run {
+    Run {
+        attempt: row.number,
+        machine: row.machine,
+        gpus: row.gpus,
+        pid: row.pid,
+        planned_at: clock::rfc3339(row.planned_at),
+        started_at: row.started_at.map(clock::rfc3339),
+        ended_at: row.ended_at.map(clock::rfc3339),
+        outcome: row.outcome,
+        log_dir: run_dir::of_run(log_dir, id, row.number).to_string_lossy().into_owned(),
+    }
+}

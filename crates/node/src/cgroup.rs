@@ -1,0 +1,104 @@
+//! Groups of processes kept by the kernel (cgroup v2), where this user may make them: what a job starts stays
+//! in its group however it forks, and one write ends it all.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nexus_api::paths::fingerprint;
+
+/// How the processes of a run are kept together on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Containment {
+    /// Each run has a group of its own below this one.
+    Cgroup(PathBuf),
+    /// By session, descent and the `NEXUS_RUN_DIR` in their environment.
+    Session,
+}
+
+/// Makes the group in which all runs of one service have theirs; `Session` where that is not allowed.
+pub fn probe(reports: &Path) -> Containment {
+    if std::env::var_os("NEXUS_CGROUPS").is_some_and(|value| value == "off") {
+        return Containment::Session;
+    }
+    let Some(own) = own_group() else { return Containment::Session };
+    let base = own.join(format!("nexus-{:016x}", fingerprint(reports)));
+    match fs::create_dir(&base) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Containment::Session,
+        _ if base.join("cgroup.procs").exists() => Containment::Cgroup(base),
+        _ => Containment::Session,
+    }
+}
+
+/// The folder of the group this process is in.
+fn own_group() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    group_folder(&mounts, &groups)
+}
+
+fn group_folder(mounts: &str, groups: &str) -> Option<PathBuf> {
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let (root, point) = mounts.lines().find_map(|line| {
+        let (mount, kind) = line.split_once(" - ")?;
+        let mut fields = mount.split(' ').skip(3);
+        kind.starts_with("cgroup2 ").then_some((fields.next()?, fields.next()?))
+    })?;
+    // In a container the mount shows a part of the tree only, beginning at `root`.
+    let below = Path::new(group).strip_prefix(root).ok()?;
+    Some(Path::new(point).join(below))
+}
+
+/// The processes in a group; none if it is gone.
+pub fn members(group: &Path) -> Vec<u32> {
+    let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid != 0).collect()
+}
+
+/// Ends all in a group at once, where the kernel knows how (since 5.14).
+pub fn kill(group: &Path) {
+    let _ = fs::write(group.join("cgroup.kill"), "1");
+}
+
+/// Moves a process into a group.
+pub fn join(group: &Path, pid: u32) -> io::Result<()> {
+    fs::write(group.join("cgroup.procs"), pid.to_string())
+}
+
+/// Removes a group without processes, and groups the job made below it.
+pub fn remove(group: &Path) {
+    if fs::remove_dir(group).is_ok() {
+        return;
+    }
+    let Ok(entries) = fs::read_dir(group) else { return };
+    for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+        remove(&entry.path());
+    }
+    let _ = fs::remove_dir(group);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_own_group_is_found_in_plain_hybrid_and_container_mounts() {
+        let plain = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw";
+        let hybrid = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
+                      32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+                      41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw";
+        let part = "30 23 0:26 /box /sys/fs/cgroup rw - cgroup2 cgroup2 rw";
+        let table = [
+            (plain, "0::/user.slice/a.scope\n", Some("/sys/fs/cgroup/user.slice/a.scope")),
+            (hybrid, "4:memory:/x\n0::/\n", Some("/sys/fs/cgroup/unified")),
+            (part, "0::/box/inner\n", Some("/sys/fs/cgroup/inner")),
+            (part, "0::/elsewhere\n", None),
+            ("", "0::/\n", None),
+            (plain, "4:memory:/x\n", None),
+        ];
+        for (mounts, groups, expected) in table {
+            let found = group_folder(mounts, groups);
+            assert_eq!(found.as_deref().map(|path| path.to_str().unwrap().trim_end_matches('/')), expected, "{mounts}");
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Tells from its directory what became of a run. The lock on the directory is the truth about life: its shim
+//! holds it from before the start until after the record, and the kernel lets go of it when the shim dies.
+//!
+//! ```text
+//!   exit.json            -> Exited
+//!   lock held            -> Alive, or Starting while `started` is blank
+//!   no `started`         -> NotStarted
+//!   `started` is claimed -> Claimed: nobody will ever start it
+//!   else                 -> Gone: started, its shim is dead, no record
+//! ```
+//! Looking takes a shared lock for an instant; a shim that meets it tries again (`shim::folder`).
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nexus_api::run_dir::{EXIT, ExitRecord, FORMAT, STARTED, Started};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// What was found in a run's directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    Alive(Started),
+    /// A shim has the lock and has not yet written who it is.
+    Starting,
+    Exited(ExitRecord),
+    NotStarted,
+    Claimed,
+    Gone(Option<Started>),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum InspectError {
+    #[error("failed to {operation} {}", path.display())]
+    Io { operation: &'static str, path: PathBuf, source: io::Error },
+    #[error("{} has format {found}, newer than the {FORMAT} known here", path.display())]
+    Newer {
+        path: PathBuf,
+        found: u32,
+        /// Whether a shim still has the lock.
+        held: bool,
+    },
+}
+
+/// A marker that stands where a shim would make its own.
+#[derive(Serialize, Deserialize)]
+struct Claim {
+    format: u32,
+    claimed: bool,
+}
+
+enum Record<T> {
+    Missing,
+    /// There, but not (yet) of any meaning.
+    Blank,
+    Newer(u32),
+    Read(T),
+}
+
+/// Looks into a run's directory.
+pub fn inspect(dir: &Path) -> Result<Seen, InspectError> {
+    let fail = |operation, path: PathBuf| move |source| InspectError::Io { operation, path, source };
+    let folder = match File::open(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Seen::NotStarted),
+        other => other.map_err(fail("open", dir.to_owned()))?,
+    };
+    let held = is_held(&folder).map_err(|errno| fail("lock", dir.to_owned())(errno.into()))?;
+    // Read after the lock was looked at: whoever let go of it before had written its record first.
+    let exit_path = dir.join(EXIT);
+    match read_record::<ExitRecord>(&exit_path).map_err(fail("read", exit_path.clone()))? {
+        Record::Read(record) => return Ok(Seen::Exited(record)),
+        Record::Newer(found) => return Err(InspectError::Newer { path: exit_path, found, held }),
+        Record::Missing | Record::Blank => {}
+    }
+    let started_path = dir.join(STARTED);
+    let started = read_record::<Marker>(&started_path).map_err(fail("read", started_path.clone()))?;
+    Ok(match (started, held) {
+        (Record::Newer(found), _) => return Err(InspectError::Newer { path: started_path, found, held }),
+        (Record::Read(Marker::Claim(Claim { claimed: true, .. })), _) => Seen::Claimed,
+        (Record::Read(Marker::Started(started)), true) => Seen::Alive(started),
+        (Record::Missing, false) => Seen::NotStarted,
+        (_, true) => Seen::Starting,
+        (Record::Read(Marker::Started(started)), false) => Seen::Gone(Some(started)),
+        (_, false) => Seen::Gone(None),
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Marker {
+    Started(Started),
+    Claim(Claim),
+}
+
+fn is_held(folder: &File) -> Result<bool, Errno> {
+    match flock(folder, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => flock(folder, FlockOperation::Unlock).map(|()| false),
+        Err(Errno::WOULDBLOCK) => Ok(true),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Whether a shim lives in this directory.
+pub fn is_occupied(dir: &Path) -> bool {
+    File::open(dir).is_ok_and(|folder| is_held(&folder) == Ok(true))
+}
+
+#[derive(Deserialize)]
+struct AnyFormat {
+    format: u32,
+}
+
+fn read_record<T: DeserializeOwned>(path: &Path) -> io::Result<Record<T>> {
+    let bytes = match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Record::Missing),
+        other => other?,
+    };
+    match serde_json::from_slice::<AnyFormat>(&bytes) {
+        Ok(any) if any.format > FORMAT => return Ok(Record::Newer(any.format)),
+        _ => {}
+    }
+    Ok(serde_json::from_slice(&bytes).map_or(Record::Blank, Record::Read))
+}
+
+/// Sees to it that a run is never started, by making the marker its shim would make. `false` if a shim (or
+/// an earlier claim) was first.
+pub fn claim(dir: &Path) -> Result<bool, InspectError> {
+    let fail = |operation, path: PathBuf| move |source| InspectError::Io { operation, path, source };
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(fail("create", dir.to_owned()))?;
+    let folder = File::open(dir).map_err(fail("open", dir.to_owned()))?;
+    match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Ok(false),
+        Err(errno) => return Err(fail("lock", dir.to_owned())(errno.into())),
+    }
+    let path = dir.join(STARTED);
+    let mut marker = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+        other => other.map_err(fail("create", path.clone()))?,
+    };
+    let text = serde_json::to_vec(&Claim { format: FORMAT, claimed: true }).expect("a claim is plain data");
+    if let Err(source) = marker.write_all(&text) {
+        // An empty marker without a lock would look like a run whose shim died.
+        let _ = fs::remove_file(&path);
+        return Err(fail("write", path)(source));
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nexus_api::run_dir::{Cause, ExitStatus};
+
+    fn started() -> Started {
+        Started {
+            format: FORMAT,
+            run: "abc.1".into(),
+            shim_pid: 1,
+            shim_start: 2,
+            boot_id: "boot".into(),
+            pid: 3,
+            started_at_ms: 4,
+            cgroup: None,
+        }
+    }
+
+    fn exited() -> ExitRecord {
+        ExitRecord {
+            format: FORMAT,
+            run: "abc.1".into(),
+            status: ExitStatus::Exited { code: 3 },
+            cause: Cause::Own,
+            pid: Some(3),
+            started_at_ms: Some(4),
+            ended_at_ms: 5,
+            lost_output_bytes: 0,
+        }
+    }
+
+    fn put(dir: &Path, name: &str, value: &impl Serialize) {
+        fs::write(dir.join(name), serde_json::to_vec(value).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn each_state_of_the_directory_is_told_apart() {
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = temporary.path();
+        assert_eq!(inspect(&dir.join("none")).unwrap(), Seen::NotStarted);
+        assert_eq!(inspect(dir).unwrap(), Seen::NotStarted);
+        fs::write(dir.join(STARTED), " ".repeat(512)).unwrap();
+        assert_eq!(inspect(dir).unwrap(), Seen::Gone(None));
+        let lock = File::open(dir).unwrap();
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
+        assert_eq!(inspect(dir).unwrap(), Seen::Starting);
+        put(dir, STARTED, &started());
+        assert_eq!(inspect(dir).unwrap(), Seen::Alive(started()));
+        drop(lock);
+        assert_eq!(inspect(dir).unwrap(), Seen::Gone(Some(started())));
+        put(dir, EXIT, &exited());
+        assert_eq!(inspect(dir).unwrap(), Seen::Exited(exited()));
+    }
+
+    #[test]
+    fn a_claim_is_made_once_and_not_over_a_shim() {
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = temporary.path().join("deep/run");
+        assert!(claim(&dir).unwrap());
+        assert!(!claim(&dir).unwrap());
+        assert_eq!(inspect(&dir).unwrap(), Seen::Claimed);
+        let other = temporary.path().join("other");
+        fs::create_dir(&other).unwrap();
+        let lock = File::open(&other).unwrap();
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
+        assert!(!claim(&other).unwrap());
+        assert_eq!(inspect(&other).unwrap(), Seen::Starting);
+    }
+
+    #[test]
+    fn records_of_a_later_format_are_refused() {
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = temporary.path();
+        put(dir, STARTED, &Started { format: FORMAT + 1, ..started() });
+        assert!(matches!(inspect(dir), Err(InspectError::Newer { held: false, found: 2, .. })));
+        put(dir, EXIT, &ExitRecord { format: FORMAT + 1, ..exited() });
+        assert!(inspect(dir).unwrap_err().to_string().contains("newer"), "{:?}", inspect(dir));
+    }
+}

@@ -1,0 +1,496 @@
+//! The thread of a node: one loop that owns all it knows of runs and sleeps in poll(2).
+//!
+//! ```text
+//!   start ──> launching ── launcher's reply ──> watched ── shim gone ──> settled by its directory
+//!                  └ launcher died: sent again        └ "ended" message: reported, then only waited for
+//! ```
+//! Messages of shims are quick but may be lost; the directory of a run tells the same, and a pidfd tells when to look.
+
+use std::collections::{HashMap, HashSet};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+use nexus_api::run_dir::{ExitRecord, RunSpec, ShimMessage, Started};
+use nexus_core::ids::RunId;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::cgroup::Containment;
+use crate::inspect::{InspectError, Seen, claim, inspect};
+use crate::launch::Launcher;
+use crate::launcher::Reply;
+use crate::leftovers::Leftovers;
+use crate::node::{Mailbox, NodeConfig, Report, Request, RunPlace};
+use crate::processes::{self, Process};
+use crate::reports::Reports;
+
+/// A launcher that dies this often over one run will not start it.
+const LAUNCHES: u32 = 3;
+
+/// A run is looked at again this long after its launch, should its message have been lost.
+const MESSAGE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// A shim that has the lock says who it is within milliseconds.
+const FIRST_LOOK_AGAIN: Duration = Duration::from_millis(10);
+const LAST_LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How long closing waits for shims that are about to exit.
+const CLOSE_PATIENCE: Duration = Duration::from_millis(100);
+
+/// What a keeper is made of.
+pub(crate) struct Parts {
+    pub config: NodeConfig,
+    pub containment: Containment,
+    pub boot_id: String,
+    pub sink: Box<dyn Fn(Report) + Send + Sync>,
+    pub requests: Receiver<Request>,
+    pub wake: Arc<OwnedFd>,
+    pub mailbox: Mailbox,
+    pub reports: Reports,
+    pub launcher: Launcher,
+}
+
+pub(crate) struct Keeper {
+    config: NodeConfig,
+    containment: Containment,
+    boot_id: String,
+    sink: Box<dyn Fn(Report) + Send + Sync>,
+    requests: Receiver<Request>,
+    wake: Arc<OwnedFd>,
+    mailbox: Mailbox,
+    reports: Reports,
+    /// `None` after it died and could not be started again.
+    launcher: Option<Launcher>,
+    /// Asked of the launcher, not yet answered.
+    launching: HashMap<RunId, Launching>,
+    watched: HashMap<RunId, Watched>,
+    /// To be looked at again when the time comes.
+    unsettled: HashMap<RunId, Unsettled>,
+    /// Lost, with a thread that ends what they left.
+    clearing: HashSet<RunId>,
+    closed: bool,
+}
+
+struct Launching {
+    spec: RunSpec,
+    launches: u32,
+    /// To be signalled as soon as it can be.
+    stop: bool,
+    /// Its command is known to have started.
+    begun: bool,
+}
+
+struct Watched {
+    dir: PathBuf,
+    shim: OwnedFd,
+    /// Its command is known to have started.
+    begun: bool,
+    /// Its end was reported by message.
+    ended: bool,
+}
+
+struct Unsettled {
+    dir: PathBuf,
+    why: Why,
+    at: Instant,
+    wait: Duration,
+}
+
+/// On whose behalf a run directory is looked into.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    Launched,
+    /// Launched or adopted, and its command had started.
+    Begun,
+    Observed,
+    Stopping,
+}
+
+struct Ready {
+    requests: bool,
+    reports: bool,
+    launcher: bool,
+    gone: Vec<RunId>,
+}
+
+impl Keeper {
+    pub fn new(parts: Parts) -> Keeper {
+        Keeper {
+            config: parts.config,
+            containment: parts.containment,
+            boot_id: parts.boot_id,
+            sink: parts.sink,
+            requests: parts.requests,
+            wake: parts.wake,
+            mailbox: parts.mailbox,
+            reports: parts.reports,
+            launcher: Some(parts.launcher),
+            launching: HashMap::new(),
+            watched: HashMap::new(),
+            unsettled: HashMap::new(),
+            clearing: HashSet::new(),
+            closed: false,
+        }
+    }
+
+    pub fn run(mut self) {
+        while !self.closed {
+            let ready = self.wait();
+            // Messages before ends: a shim speaks first and exits then.
+            if ready.reports || !ready.gone.is_empty() {
+                self.hear_shims();
+            }
+            if ready.launcher {
+                self.hear_launcher();
+            }
+            if ready.requests {
+                self.take_requests();
+            }
+            for run in ready.gone {
+                if let Some(watched) = self.watched.remove(&run).filter(|watched| !watched.ended) {
+                    self.settle(run, watched.dir, if watched.begun { Why::Begun } else { Why::Launched });
+                }
+            }
+            self.look_again();
+        }
+        if let Some(launcher) = self.launcher.take() {
+            launcher.close();
+        }
+        self.see_off();
+    }
+
+    /// Gives shims that have told their end the moment they need to remove their cgroups.
+    fn see_off(&self) {
+        let until = Instant::now() + CLOSE_PATIENCE;
+        for watched in self.watched.values().filter(|watched| watched.ended) {
+            let left = until.saturating_duration_since(Instant::now());
+            if let Ok(left) = Timespec::try_from(left) {
+                let _ = poll(&mut [PollFd::new(&watched.shim, PollFlags::IN)], Some(&left));
+            }
+        }
+    }
+
+    fn wait(&self) -> Ready {
+        let mut polled = vec![PollFd::new(&*self.wake, PollFlags::IN)];
+        if let Some(launcher) = &self.launcher {
+            let behind = if launcher.is_behind() { PollFlags::OUT } else { PollFlags::empty() };
+            polled.push(PollFd::from_borrowed_fd(launcher.stream(), PollFlags::IN | behind));
+        }
+        let reports_from = polled.len();
+        polled.extend(self.reports.sockets().map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
+        let runs_from = polled.len();
+        let runs: Vec<RunId> = self.watched.keys().copied().collect();
+        polled.extend(self.watched.values().map(|watched| PollFd::new(&watched.shim, PollFlags::IN)));
+        let now = Instant::now();
+        let due = self.unsettled.values().map(|unsettled| unsettled.at.saturating_duration_since(now)).min();
+        let _ = poll(&mut polled, due.and_then(|due| Timespec::try_from(due).ok()).as_ref());
+        let is_ready = |index: usize| !polled[index].revents().is_empty();
+        Ready {
+            requests: is_ready(0),
+            launcher: self.launcher.is_some() && is_ready(1),
+            reports: (reports_from..runs_from).any(is_ready),
+            gone: runs.into_iter().enumerate().filter(|(i, _)| is_ready(runs_from + i)).map(|(_, run)| run).collect(),
+        }
+    }
+
+    fn report(&self, report: Report) {
+        (self.sink)(report);
+    }
+
+    fn take_requests(&mut self) {
+        let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
+        while let Ok(request) = self.requests.try_recv() {
+            match request {
+                Request::Start(runs) => runs.into_iter().for_each(|spec| self.start(spec)),
+                Request::Observe(runs) => runs.into_iter().for_each(|place| self.observe(place)),
+                Request::Stop(runs) => runs.into_iter().for_each(|place| self.stop(place)),
+                Request::Cleared { run, error } => {
+                    self.clearing.remove(&run);
+                    self.report(Report::Lost { run, error });
+                }
+                Request::Close => self.closed = true,
+            }
+        }
+        if let Some(launcher) = &mut self.launcher {
+            launcher.write();
+        }
+    }
+
+    // Starting.
+
+    fn start(&mut self, mut spec: RunSpec) {
+        let Ok(run) = spec.run.parse::<RunId>() else { return };
+        if self.launching.contains_key(&run) {
+            return;
+        }
+        spec.reports.clone_from(&self.config.reports);
+        spec.cgroup_base = match &self.containment {
+            Containment::Cgroup(base) => Some(base.clone()),
+            Containment::Session => None,
+        };
+        self.launch(run, Launching { spec, launches: 0, stop: false, begun: false });
+    }
+
+    fn launch(&mut self, run: RunId, mut launching: Launching) {
+        let asked = self.revive_launcher().and_then(|launcher| launcher.ask(&launching.spec));
+        match asked {
+            Ok(()) => {
+                launching.launches += 1;
+                self.launching.insert(run, launching);
+            }
+            Err(error) => {
+                self.report(Report::StartFailed { run, error: format!("failed to ask the launcher: {error}") })
+            }
+        }
+    }
+
+    fn revive_launcher(&mut self) -> std::io::Result<&mut Launcher> {
+        match &mut self.launcher {
+            Some(launcher) => Ok(launcher),
+            none => Ok(none.insert(Launcher::start(&self.config.launcher)?)),
+        }
+    }
+
+    fn hear_launcher(&mut self) {
+        let Some(launcher) = &mut self.launcher else { return };
+        launcher.write();
+        let heard = launcher.read();
+        let launcher_pid = launcher.pid();
+        for reply in heard.replies {
+            self.answered(reply, launcher_pid);
+        }
+        if !heard.ended {
+            return;
+        }
+        if let Some(launcher) = self.launcher.take() {
+            launcher.close();
+        }
+        for (run, launching) in std::mem::take(&mut self.launching) {
+            self.launch_again(run, launching);
+        }
+        if let Some(launcher) = &mut self.launcher {
+            launcher.write();
+        }
+    }
+
+    fn answered(&mut self, reply: Reply, launcher_pid: u32) {
+        let (Reply::Forked { run, .. } | Reply::Failed { run, .. }) = &reply;
+        let Ok(run) = run.parse::<RunId>() else { return };
+        // A run whose end came first by message is known no more.
+        let Some(Launching { spec, stop, begun, .. }) = self.launching.remove(&run) else { return };
+        let shim_pid = match reply {
+            Reply::Forked { shim_pid, .. } => shim_pid,
+            Reply::Failed { error, .. } => return self.report(Report::StartFailed { run, error }),
+        };
+        let shim = open_process(shim_pid);
+        // Read with the pidfd in hand: a child of the launcher's is the shim, any other has got its pid since.
+        match shim.filter(|_| processes::stat(shim_pid).is_some_and(|stat| stat.parent == launcher_pid)) {
+            Some(shim) => {
+                if stop {
+                    let _ = processes::send_signal(&shim, libc::SIGTERM);
+                }
+                let dir = spec.dir.clone();
+                self.watched.entry(run).or_insert(Watched { dir, shim, begun, ended: false });
+                if !begun {
+                    self.look_later(run, spec.dir, Why::Launched, MESSAGE_PATIENCE);
+                }
+            }
+            None => self.settle(run, spec.dir, Why::Launched),
+        }
+    }
+
+    /// The launcher died with this run in hand. Starting is safe to repeat: the marker lets one shim through.
+    fn launch_again(&mut self, run: RunId, launching: Launching) {
+        let why = if launching.stop { Why::Stopping } else { Why::Launched };
+        let unstarted = matches!(inspect(&launching.spec.dir), Ok(Seen::NotStarted));
+        if unstarted && !launching.stop && launching.launches < LAUNCHES {
+            self.launch(run, launching);
+        } else {
+            self.settle(run, launching.spec.dir, why);
+        }
+    }
+
+    // Listening.
+
+    fn hear_shims(&mut self) {
+        for message in self.reports.take() {
+            let name = match &message {
+                ShimMessage::Started(started) => &started.run,
+                ShimMessage::Ended(record) => &record.run,
+            };
+            let Ok(run) = name.parse::<RunId>() else { continue };
+            match message {
+                ShimMessage::Started(started) => self.heard_start(run, started),
+                ShimMessage::Ended(record) => self.ended(run, record),
+            }
+        }
+    }
+
+    fn heard_start(&mut self, run: RunId, started: Started) {
+        if let Some(launching) = self.launching.get_mut(&run) {
+            launching.begun = true;
+        }
+        if let Some(watched) = self.watched.get_mut(&run) {
+            watched.begun = true;
+        }
+        match self.unsettled.remove(&run) {
+            // Somebody waits for word from it, which this is.
+            Some(Unsettled { dir, why, .. }) if why == Why::Stopping || !self.watched.contains_key(&run) => {
+                self.adopt(run, dir, started, why);
+            }
+            _ => self.report(Report::Started { run, pid: started.pid, at_ms: started.started_at_ms }),
+        }
+    }
+
+    fn ended(&mut self, run: RunId, record: ExitRecord) {
+        self.launching.remove(&run);
+        self.unsettled.remove(&run);
+        if let Some(watched) = self.watched.get_mut(&run) {
+            watched.ended = true;
+        }
+        self.report(Report::Ended { run, record });
+    }
+
+    // Looking into directories.
+
+    fn observe(&mut self, place: RunPlace) {
+        if !self.launching.contains_key(&place.run) {
+            self.settle(place.run, place.dir, Why::Observed);
+        }
+    }
+
+    fn stop(&mut self, place: RunPlace) {
+        let RunPlace { run, dir } = place;
+        if let Some(watched) = self.watched.get(&run) {
+            let _ = processes::send_signal(&watched.shim, libc::SIGTERM);
+        } else if let Some(launching) = self.launching.get_mut(&run) {
+            launching.stop = true;
+            // The shim may be anywhere before its marker: one of the two makes it.
+            if matches!(claim(&dir), Ok(true)) {
+                self.report(Report::Claimed { run });
+            }
+        } else {
+            self.settle(run, dir, Why::Stopping);
+        }
+    }
+
+    /// Finds out where a run stands, and reports it or sees to it that somebody will.
+    fn settle(&mut self, run: RunId, dir: PathBuf, why: Why) {
+        match inspect(&dir) {
+            Ok(Seen::Exited(record)) => self.ended(run, record),
+            Ok(Seen::Alive(started)) => self.adopt(run, dir, started, why),
+            Ok(Seen::Starting) => self.look_later(run, dir, why, FIRST_LOOK_AGAIN),
+            Ok(Seen::Claimed) => self.report(Report::Claimed { run }),
+            Ok(Seen::NotStarted) => self.not_started(run, dir, why),
+            Ok(Seen::Gone(started)) => self.clear(run, dir, started, None),
+            Err(error @ InspectError::Newer { held: false, .. }) => self.clear(run, dir, None, Some(error.to_string())),
+            // Neither dead nor alive as far as can be told from here: asked again until it can.
+            Err(_) => self.look_later(run, dir, why, LAST_LOOK_AGAIN),
+        }
+    }
+
+    fn adopt(&mut self, run: RunId, dir: PathBuf, started: Started, why: Why) {
+        let shim = Process { pid: started.shim_pid, start: started.shim_start };
+        if !self.watched.contains_key(&run) {
+            let same_boot = started.boot_id == self.boot_id;
+            match open_process(shim.pid).filter(|_| same_boot && shim.is_current()) {
+                Some(opened) => {
+                    self.watched.insert(run, Watched { dir, shim: opened, begun: true, ended: false });
+                }
+                // It has just gone, or somebody else holds the lock for an instant.
+                None => return self.look_later(run, dir, why, FIRST_LOOK_AGAIN),
+            }
+        }
+        self.report(Report::Started { run, pid: started.pid, at_ms: started.started_at_ms });
+        if let Some(watched) = self.watched.get(&run).filter(|_| why == Why::Stopping) {
+            let _ = processes::send_signal(&watched.shim, libc::SIGTERM);
+        }
+    }
+
+    fn not_started(&mut self, run: RunId, dir: PathBuf, why: Why) {
+        // Without its directory a run that lives looks as if it never was. It must not be started a second time.
+        let is_left = || !dir.exists() && !Leftovers::of(&dir, None, self.group_of(run)).find().is_empty();
+        if why == Why::Begun || why != Why::Launched && is_left() {
+            return self.clear(run, dir, None, Some("its run directory was removed while it ran".to_owned()));
+        }
+        match why {
+            // Its shim is slow, but there.
+            Why::Launched if self.watched.contains_key(&run) => self.look_later(run, dir, why, LAST_LOOK_AGAIN),
+            Why::Launched | Why::Begun => {
+                let error = "its watching process ended before the command was started".to_owned();
+                self.report(Report::StartFailed { run, error });
+            }
+            Why::Observed => self.report(Report::NotStarted { run }),
+            Why::Stopping => match claim(&dir) {
+                Ok(true) => self.report(Report::Claimed { run }),
+                Ok(false) => self.look_later(run, dir, why, FIRST_LOOK_AGAIN),
+                Err(_) => self.look_later(run, dir, why, LAST_LOOK_AGAIN),
+            },
+        }
+    }
+
+    fn look_later(&mut self, run: RunId, dir: PathBuf, why: Why, wait: Duration) {
+        let before = self.unsettled.get(&run);
+        let why = if before.is_some_and(|before| before.why == Why::Stopping) { Why::Stopping } else { why };
+        self.unsettled.insert(run, Unsettled { dir, why, at: Instant::now() + wait, wait });
+    }
+
+    fn look_again(&mut self) {
+        let now = Instant::now();
+        let due: Vec<RunId> =
+            self.unsettled.iter().filter(|(_, unsettled)| unsettled.at <= now).map(|(run, _)| *run).collect();
+        for run in due {
+            let Some(Unsettled { dir, why, wait, .. }) = self.unsettled.remove(&run) else { continue };
+            self.settle(run, dir, why);
+            if let Some(again) = self.unsettled.get_mut(&run) {
+                again.wait = (wait * 2).min(LAST_LOOK_AGAIN);
+                again.at = now + again.wait;
+            }
+        }
+    }
+
+    // Clearing up after a dead shim.
+
+    fn group_of(&self, run: RunId) -> Option<PathBuf> {
+        match &self.containment {
+            Containment::Cgroup(base) => Some(base.join(run.to_string())),
+            Containment::Session => None,
+        }
+    }
+
+    /// Ends what a dead shim left, and reports the run lost when that is done. Takes a thread of its own, since
+    /// processes may take long to die.
+    fn clear(&mut self, run: RunId, dir: PathBuf, started: Option<Started>, reason: Option<String>) {
+        if !self.clearing.insert(run) {
+            return;
+        }
+        let restarted = started.as_ref().is_some_and(|started| started.boot_id != self.boot_id);
+        let error = match (reason, restarted) {
+            (Some(reason), _) => reason,
+            (None, true) => "the machine was restarted".to_owned(),
+            (None, false) => "its watching process (shim) died".to_owned(),
+        };
+        if restarted {
+            return self.mailbox.post(Request::Cleared { run, error });
+        }
+        let mut leftovers = Leftovers::of(&dir, started.as_ref(), self.group_of(run));
+        let mailbox = self.mailbox.clone();
+        let work = move || {
+            if leftovers.end(|| mailbox.closed.load(Ordering::Relaxed)) {
+                mailbox.post(Request::Cleared { run, error });
+            }
+        };
+        if std::thread::Builder::new().name(format!("nexus-clear-{run}")).spawn(work).is_err() {
+            self.clearing.remove(&run);
+            self.look_later(run, dir, Why::Begun, LAST_LOOK_AGAIN);
+        }
+    }
+}
+
+fn open_process(pid: u32) -> Option<OwnedFd> {
+    pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()
+}

@@ -1,0 +1,111 @@
+//! The service's side of the launcher: its process and the stream to it. Never blocks: what the launcher does not
+//! take yet is kept, or else both sides could wait for each other with full buffers.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+
+use nexus_api::run_dir::RunSpec;
+
+use crate::frame;
+use crate::launcher::Reply;
+
+pub struct Launcher {
+    process: Child,
+    stream: UnixStream,
+    outgoing: Vec<u8>,
+    incoming: Vec<u8>,
+}
+
+/// What came from the launcher.
+pub struct Heard {
+    pub replies: Vec<Reply>,
+    /// Whether it has gone: nothing will come any more.
+    pub ended: bool,
+}
+
+impl Launcher {
+    /// Starts `command`, a program and its arguments, with the stream as its standard input.
+    pub fn start(command: &[OsString]) -> io::Result<Launcher> {
+        let [program, arguments @ ..] = command else {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no launcher is named"));
+        };
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let process = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        Ok(Launcher { process, stream: ours, outgoing: Vec::new(), incoming: Vec::new() })
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub fn stream(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+
+    /// Whether there is more to write once the stream takes it.
+    pub fn is_behind(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
+    /// Puts a request at the end of those to be written.
+    pub fn ask(&mut self, spec: &RunSpec) -> io::Result<()> {
+        frame::append(&mut self.outgoing, spec)
+    }
+
+    /// Writes as much as the stream takes now. An error shows up as an end when reading.
+    pub fn write(&mut self) {
+        let mut done = 0;
+        while done < self.outgoing.len() {
+            match self.stream.write(&self.outgoing[done..]) {
+                Ok(count) if count > 0 => done += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                _ => {
+                    done = self.outgoing.len();
+                }
+            }
+        }
+        self.outgoing.drain(..done);
+    }
+
+    pub fn read(&mut self) -> Heard {
+        let mut heard = Heard { replies: Vec::new(), ended: false };
+        let mut chunk = [0; 4096];
+        loop {
+            match self.stream.read(&mut chunk) {
+                Ok(count) if count > 0 => self.incoming.extend_from_slice(&chunk[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                _ => {
+                    heard.ended = true;
+                    break;
+                }
+            }
+        }
+        loop {
+            match frame::take(&mut self.incoming) {
+                Ok(Some(reply)) => heard.replies.push(reply),
+                Ok(None) => break,
+                Err(_) => {
+                    heard.ended = true;
+                    break;
+                }
+            }
+        }
+        heard
+    }
+
+    /// Closes the stream, at which the launcher ends, and waits for that.
+    pub fn close(self) {
+        let Launcher { mut process, stream, .. } = self;
+        drop(stream);
+        let _ = process.wait();
+    }
+}

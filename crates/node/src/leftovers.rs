@@ -1,0 +1,130 @@
+//! Ends what a run left behind when its shim died. Such processes are nobody's children any more: they are found
+//! by the run's cgroup, by the command's session, and by the run directory in their environment.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nexus_api::run_dir::Started;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::cgroup;
+use crate::processes::{self, Process, Stat};
+use crate::shim::RUN_DIR_VARIABLE;
+
+/// The command is forked right after its shim: a session leader much younger has got its pid later.
+const LEADER_TICKS: u64 = 3000;
+
+/// How long to wait for killed processes before looking again.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// What one run may have left, on the same boot of the machine.
+pub struct Leftovers {
+    setting: Vec<u8>,
+    cgroup: Option<PathBuf>,
+    shim_start: u64,
+    /// The command's session, and whether its leader was seen: then the number means this session until it is empty.
+    session: Option<u32>,
+    session_is_known: bool,
+}
+
+impl Leftovers {
+    pub fn of(dir: &Path, started: Option<&Started>, cgroup: Option<PathBuf>) -> Leftovers {
+        let setting = [RUN_DIR_VARIABLE.as_bytes(), b"=", dir.as_os_str().as_bytes()].concat();
+        Leftovers {
+            setting,
+            cgroup: started.and_then(|started| started.cgroup.clone()).or(cgroup),
+            shim_start: started.map_or(0, |started| started.shim_start),
+            session: started.map(|started| started.pid),
+            session_is_known: false,
+        }
+    }
+
+    /// The processes that are left now.
+    pub fn find(&mut self) -> Vec<Process> {
+        let own = std::process::id();
+        let stats: Vec<Stat> = processes::all().into_iter().filter_map(processes::stat).collect();
+        let leader = stats.iter().find(|stat| Some(stat.process.pid) == self.session);
+        self.session_is_known |= leader
+            .is_some_and(|leader| (self.shim_start..self.shim_start + LEADER_TICKS).contains(&leader.process.start));
+        let grouped = self.cgroup.as_deref().map(cgroup::members).unwrap_or_default();
+        let belongs = |stat: &Stat| {
+            self.session_is_known && Some(stat.session) == self.session
+                || grouped.contains(&stat.process.pid)
+                || processes::environment_has(stat.process.pid, &self.setting)
+        };
+        let alive = stats.into_iter().filter(|stat| !stat.zombie && stat.process.pid != own);
+        alive.filter(belongs).map(|stat| stat.process).collect()
+    }
+
+    /// Kills them without grace, since nobody is left to keep one, until none is left or `give_up` says so. Returns
+    /// whether all are gone.
+    pub fn end(&mut self, give_up: impl Fn() -> bool) -> bool {
+        loop {
+            if let Some(group) = &self.cgroup {
+                cgroup::kill(group);
+            }
+            let found = self.find();
+            if found.is_empty() {
+                break;
+            }
+            if give_up() {
+                return false;
+            }
+            for process in &found {
+                process.signal(libc::SIGKILL);
+            }
+            wait_for_any(&found);
+        }
+        if let Some(group) = &self.cgroup {
+            cgroup::remove(group);
+        }
+        true
+    }
+}
+
+/// Waits until each has ended, or for a while.
+fn wait_for_any(processes: &[Process]) {
+    let until = std::time::Instant::now() + LOOK_AGAIN;
+    for process in processes {
+        let Some(pid) = Pid::from_raw(process.pid as i32) else { continue };
+        let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
+        let left = until.saturating_duration_since(std::time::Instant::now());
+        if !process.is_current() {
+            continue;
+        }
+        if let Ok(left) = Timespec::try_from(left) {
+            let _ = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&left));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn only_the_processes_of_the_run_are_ended() {
+        let dir = format!("/leftovers/{}", std::process::id());
+        let mut own = Command::new("sleep").arg("60").env(RUN_DIR_VARIABLE, &dir).spawn().unwrap();
+        let mut other = Command::new("sleep").arg("60").env(RUN_DIR_VARIABLE, format!("{dir}0")).spawn().unwrap();
+        let started = Started {
+            format: 1,
+            run: "abc.1".into(),
+            shim_pid: 1,
+            shim_start: 1,
+            boot_id: String::new(),
+            // A session whose leader is much younger than the shim: its pid was reused.
+            pid: processes::stat(std::process::id()).unwrap().session,
+            started_at_ms: 0,
+            cgroup: None,
+        };
+        assert!(Leftovers::of(Path::new(&dir), Some(&started), None).end(|| false));
+        assert!(!own.wait().unwrap().success());
+        assert!(other.try_wait().unwrap().is_none(), "another run's process was ended");
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+}

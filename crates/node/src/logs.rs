@@ -1,0 +1,267 @@
+//! Reads what a run printed: one stream, or both in the order in which they arrived, from any place on, while the
+//! run goes on. Logs of many gigabytes are never read whole to show their end.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use nexus_api::run_dir::{ORDER, STDERR, STDOUT};
+
+use crate::order::{MAGIC, RECORD, Stretch};
+
+/// Read backwards at once when lines are counted.
+const BLOCK_BYTES: u64 = 64 << 10;
+
+/// Where the first stretch is.
+const FIRST: u64 = MAGIC.len() as u64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    Both,
+    Stdout,
+    Stderr,
+}
+
+impl Which {
+    fn shows(self, stderr: bool) -> bool {
+        matches!((self, stderr), (Which::Both, _) | (Which::Stdout, false) | (Which::Stderr, true))
+    }
+}
+
+/// Bytes of one stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    pub stderr: bool,
+    pub bytes: Vec<u8>,
+}
+
+/// A place in the output of a run.
+pub struct LogReader {
+    dir: PathBuf,
+    which: Which,
+    streams: [Stream; 2],
+    order: Option<File>,
+    /// Where the stretch that is being read is in the order, and how much of it has been read.
+    stretch_at: u64,
+    in_stretch: u64,
+}
+
+/// One log. It may not be there yet.
+struct Stream {
+    file: Option<File>,
+    position: u64,
+    /// Bytes that were read before the order told of them.
+    ahead: u64,
+}
+
+impl Stream {
+    fn length(&mut self, dir: &Path, name: &str) -> io::Result<u64> {
+        if self.file.is_none() {
+            self.file = open_if_there(&dir.join(name))?;
+        }
+        self.file.as_ref().map_or(Ok(0), |file| Ok(file.metadata()?.len()))
+    }
+
+    fn read(&mut self, most: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; most as usize];
+        let count = match &self.file {
+            Some(file) => file.read_at(&mut bytes, self.position)?,
+            None => 0,
+        };
+        bytes.truncate(count);
+        self.position += count as u64;
+        Ok(bytes)
+    }
+}
+
+fn open_if_there(path: &Path) -> io::Result<Option<File>> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl LogReader {
+    /// Stands at the beginning. The directory and its logs need not exist yet.
+    pub fn open(dir: &Path, which: Which) -> io::Result<LogReader> {
+        let stream = || Stream { file: None, position: 0, ahead: 0 };
+        let mut reader = LogReader {
+            dir: dir.to_owned(),
+            which,
+            streams: [stream(), stream()],
+            order: None,
+            stretch_at: FIRST,
+            in_stretch: 0,
+        };
+        reader.lengths()?;
+        Ok(reader)
+    }
+
+    /// The next bytes, at most `max`. `None` if there are no more at the moment.
+    pub fn read_next(&mut self, max: usize) -> io::Result<Option<Chunk>> {
+        let max = max.max(1) as u64;
+        // The lengths come first: a log is written before the order, so what the order, read afterwards, does not
+        // tell of is a single chunk on its way.
+        let lengths = self.lengths()?;
+        if self.which == Which::Both
+            && let Some(chunk) = self.read_in_order(max)?
+        {
+            return Ok(Some(chunk));
+        }
+        let which = self.which;
+        for stderr in [false, true].into_iter().filter(|stderr| which.shows(*stderr)) {
+            let stream = &mut self.streams[usize::from(stderr)];
+            let left = lengths[usize::from(stderr)].saturating_sub(stream.position);
+            if left > 0 {
+                let bytes = stream.read(left.min(max))?;
+                stream.ahead += bytes.len() as u64;
+                return Ok(Some(Chunk { stderr, bytes }).filter(|chunk| !chunk.bytes.is_empty()));
+            }
+        }
+        Ok(None)
+    }
+
+    fn lengths(&mut self) -> io::Result<[u64; 2]> {
+        let [stdout, stderr] = &mut self.streams;
+        Ok([stdout.length(&self.dir, STDOUT)?, stderr.length(&self.dir, STDERR)?])
+    }
+
+    fn read_in_order(&mut self, max: u64) -> io::Result<Option<Chunk>> {
+        if self.order.is_none() {
+            self.order = open_if_there(&self.dir.join(ORDER))?;
+        }
+        let Some(order) = &self.order else { return Ok(None) };
+        loop {
+            // The length before the stretch: when another follows, this one has got all it will ever have.
+            let is_last = order.metadata()?.len() < self.stretch_at + 2 * RECORD;
+            let Some(Stretch { stderr, length }) = stretch_at(order, self.stretch_at)? else { return Ok(None) };
+            let stream = &mut self.streams[usize::from(stderr)];
+            let known = stream.ahead.min(length - self.in_stretch);
+            stream.ahead -= known;
+            self.in_stretch += known;
+            let left = length - self.in_stretch;
+            if left > 0 {
+                let bytes = stream.read(left.min(max))?;
+                if !bytes.is_empty() {
+                    self.in_stretch += bytes.len() as u64;
+                    return Ok(Some(Chunk { stderr, bytes }));
+                }
+                // Somebody cut the log: what the order tells of is not there any more.
+                self.in_stretch = length;
+            }
+            if is_last {
+                return Ok(None);
+            }
+            self.stretch_at += RECORD;
+            self.in_stretch = 0;
+        }
+    }
+
+    /// Goes to where the last `lines` lines begin.
+    pub fn tail(&mut self, lines: usize) -> io::Result<()> {
+        let lengths = self.lengths()?;
+        self.order = if self.which == Which::Both { open_if_there(&self.dir.join(ORDER))? } else { None };
+        let mut back = Backwards { left: lines as u64, at_end: true };
+        for (stream, length) in self.streams.iter_mut().zip(lengths) {
+            (stream.position, stream.ahead) = (length, 0);
+        }
+        let Some(mut stretch) = self.go_to_end_of_order()? else { return self.tail_without_order(&mut back) };
+        loop {
+            let stream = &mut self.streams[usize::from(stretch.stderr)];
+            let taken = back.step(stream, stretch.length)?;
+            self.in_stretch = stretch.length - taken;
+            if taken < stretch.length || back.is_done() || self.stretch_at == FIRST {
+                return Ok(());
+            }
+            self.stretch_at -= RECORD;
+            let Some(order) = &self.order else { return Ok(()) };
+            stretch = stretch_at(order, self.stretch_at)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        }
+    }
+
+    /// Puts both streams where the order ends, so that walking it backwards meets the right bytes: a log may be ahead
+    /// of the order. Returns the last stretch as it is now, for it may grow.
+    fn go_to_end_of_order(&mut self) -> io::Result<Option<Stretch>> {
+        let Some(order) = &self.order else { return Ok(None) };
+        let (mut totals, mut last) = ([0; 2], None);
+        let (mut at, mut block) = (FIRST, vec![0; BLOCK_BYTES as usize]);
+        loop {
+            let count = order.read_at(&mut block, at)? as u64 / RECORD * RECORD;
+            if count == 0 {
+                break;
+            }
+            for bytes in block[..count as usize].chunks_exact(RECORD as usize) {
+                let stretch = Stretch::from_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+                totals[usize::from(stretch.stderr)] += stretch.length;
+                last = Some(stretch);
+            }
+            at += count;
+        }
+        if last.is_some() {
+            self.stretch_at = at - RECORD;
+            // The lengths of now, since the order may have grown; and no more than them, since a log may be cut.
+            for (index, length) in self.lengths()?.into_iter().enumerate() {
+                self.streams[index].position = length.min(totals[index]);
+            }
+        }
+        Ok(last)
+    }
+
+    fn tail_without_order(&mut self, back: &mut Backwards) -> io::Result<()> {
+        let which = self.which;
+        for stderr in [true, false].into_iter().filter(|stderr| which.shows(*stderr)) {
+            let stream = &mut self.streams[usize::from(stderr)];
+            if !back.is_done() {
+                back.step(stream, stream.position)?;
+            }
+            stream.ahead = stream.position;
+        }
+        Ok(())
+    }
+}
+
+fn stretch_at(order: &File, at: u64) -> io::Result<Option<Stretch>> {
+    let mut bytes = [0; RECORD as usize];
+    let count = order.read_at(&mut bytes, at)?;
+    Ok((count == bytes.len()).then(|| Stretch::from_bytes(bytes)))
+}
+
+/// Counts lines from the end.
+struct Backwards {
+    left: u64,
+    /// Nothing was read yet: a line end here ends the last line and begins none.
+    at_end: bool,
+}
+
+impl Backwards {
+    fn is_done(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Moves a stream back by up to `length` bytes, to the beginning of a line if enough have been met. Returns how
+    /// far.
+    fn step(&mut self, stream: &mut Stream, length: u64) -> io::Result<u64> {
+        let Some(file) = &stream.file else { return Ok(length) };
+        let end = stream.position;
+        let begin = end.saturating_sub(length);
+        let mut block = Vec::new();
+        while stream.position > begin && self.left > 0 {
+            let from = stream.position.saturating_sub(BLOCK_BYTES).max(begin);
+            block.resize((stream.position - from) as usize, 0);
+            file.read_exact_at(&mut block, from)?;
+            for (index, byte) in block.iter().enumerate().rev() {
+                let ends_line = *byte == b'\n' && !self.at_end;
+                self.at_end = false;
+                self.left -= u64::from(ends_line);
+                if self.left == 0 {
+                    stream.position = from + index as u64 + 1;
+                    return Ok(end - stream.position);
+                }
+            }
+            stream.position = from;
+        }
+        Ok(end - stream.position)
+    }
+}

@@ -1,0 +1,194 @@
+//! Reads `/proc`: who a process is, whose child it is, what it handles. A pid alone proves nothing, since
+//! pids are reused; a [`Process`] is a pid with its start time, and is signalled only while both still match.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// One process, told apart from a later one with the same pid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Process {
+    pub pid: u32,
+    /// Clock ticks since boot.
+    pub start: u64,
+}
+
+/// What `/proc/PID/stat` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    pub process: Process,
+    pub zombie: bool,
+    pub parent: u32,
+    pub session: u32,
+}
+
+impl Process {
+    /// Sends a signal, unless the process is gone. Returns whether it was sent.
+    pub fn signal(self, signal: i32) -> bool {
+        let Some(pid) = Pid::from_raw(self.pid as i32) else { return false };
+        // The start time is read with the pidfd in hand: from then on the pid cannot mean another process.
+        let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
+        self.is_current() && send_signal(&pidfd, signal).is_ok()
+    }
+
+    /// Whether it still exists, be it as a zombie.
+    pub fn is_current(self) -> bool {
+        stat(self.pid).is_some_and(|now| now.process == self)
+    }
+}
+
+/// Signals the process behind a pidfd. Takes numbers, since real-time signals have no names.
+pub fn send_signal(pidfd: impl AsFd, signal: i32) -> io::Result<()> {
+    let (pidfd, nothing) = (pidfd.as_fd().as_raw_fd(), std::ptr::null::<libc::siginfo_t>());
+    // SAFETY: plain numbers, and a null pointer that the call allows.
+    match unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd, signal, nothing, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The stat of a process, zombies included.
+pub fn stat(pid: u32) -> Option<Stat> {
+    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    parse_stat(pid, &text)
+}
+
+fn parse_stat(pid: u32, text: &[u8]) -> Option<Stat> {
+    let fields = fields_after_name(text)?;
+    let fields: Vec<&str> = fields.split_ascii_whitespace().take(20).collect();
+    Some(Stat {
+        process: Process { pid, start: fields.get(19)?.parse().ok()? },
+        zombie: matches!(*fields.first()?, "Z" | "X"),
+        parent: fields.get(1)?.parse().ok()?,
+        session: fields.get(3)?.parse().ok()?,
+    })
+}
+
+/// The fields from the state on: the name before it may hold blanks and brackets.
+pub(crate) fn fields_after_name(text: &[u8]) -> Option<&str> {
+    let name_end = text.iter().rposition(|byte| *byte == b')')?;
+    std::str::from_utf8(text.get(name_end + 2..)?).ok()
+}
+
+/// Every process there is.
+pub fn all() -> Vec<u32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// All that descend from `root`, without itself and without zombies. Not a snapshot: what is forked
+/// meanwhile may be missing, so whoever wants all of them dead asks again.
+pub fn descendants(root: u32) -> Vec<Process> {
+    if Path::new("/proc/thread-self/children").exists() { by_children(root) } else { by_parents(root) }
+}
+
+fn by_children(root: u32) -> Vec<Process> {
+    let mut found = Vec::new();
+    let mut seen = HashSet::from([root]);
+    let mut ask = vec![root];
+    while let Some(pid) = ask.pop() {
+        for child in children(pid) {
+            if !seen.insert(child) {
+                continue;
+            }
+            ask.push(child);
+            if let Some(stat) = stat(child).filter(|stat| !stat.zombie) {
+                found.push(stat.process);
+            }
+        }
+    }
+    found
+}
+
+/// Children belong to the thread that made them.
+fn children(pid: u32) -> Vec<u32> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let lists = threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .collect()
+}
+
+/// For kernels without `children` files.
+fn by_parents(root: u32) -> Vec<Process> {
+    let mut rest: Vec<Stat> = all().into_iter().filter_map(stat).collect();
+    let mut family = HashSet::from([root]);
+    let mut found = Vec::new();
+    loop {
+        let before = family.len();
+        rest.retain(|stat| {
+            let belongs = family.contains(&stat.parent);
+            if belongs && family.insert(stat.process.pid) && !stat.zombie {
+                found.push(stat.process);
+            }
+            !belongs
+        });
+        if family.len() == before {
+            return found;
+        }
+    }
+}
+
+/// Whether a process has a handler of its own for a signal.
+pub fn handles(pid: u32, signal: i32) -> bool {
+    let Ok(text) = fs::read_to_string(format!("/proc/{pid}/status")) else { return false };
+    let caught = text.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let bits = caught.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
+    (1..=64).contains(&signal) && bits & (1 << (signal - 1)) != 0
+}
+
+/// Whether a process was started with exactly this `NAME=value`.
+pub fn environment_has(pid: u32, setting: &[u8]) -> bool {
+    fs::read(format!("/proc/{pid}/environ")).is_ok_and(|bytes| bytes.split(|byte| *byte == 0).any(|one| one == setting))
+}
+
+/// Names this boot of the machine: pids and start times mean nothing beyond it.
+pub fn boot_id() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_and_blanks_does_not_shift_the_fields() {
+        let text = b"42 (a) R 7 (b c) S 10 11 12 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 9876 1 2 3";
+        let stat = parse_stat(42, text).unwrap();
+        assert_eq!(stat, Stat { process: Process { pid: 42, start: 9876 }, zombie: false, parent: 10, session: 12 });
+    }
+
+    #[test]
+    fn both_walks_find_children_and_grandchildren() {
+        let mut shell = std::process::Command::new("sh")
+            .args(["-c", "sleep 60 & echo; wait"])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut byte = [0];
+        io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut byte).unwrap();
+        let root = std::process::id();
+        for walk in [by_children, by_parents, descendants] {
+            let found = walk(root);
+            let own: Vec<_> = found.iter().filter(|one| one.pid == shell.id()).collect();
+            assert_eq!(own.len(), 1, "{found:?}");
+            assert!(found.iter().any(|one| stat(one.pid).is_some_and(|stat| stat.parent == shell.id())), "{found:?}");
+        }
+        for process in descendants(shell.id()) {
+            assert!(process.signal(libc::SIGKILL));
+        }
+        shell.wait().unwrap();
+    }
+
+    #[test]
+    fn a_reused_pid_is_not_signalled() {
+        let own = stat(std::process::id()).unwrap().process;
+        assert!(own.is_current());
+        let other = Process { start: own.start + 1, ..own };
+        assert!(!other.signal(libc::SIGKILL));
+    }
+}

@@ -1,0 +1,96 @@
+//! Why a command did not start, and whose fault that is.
+
+use std::io;
+use std::path::PathBuf;
+
+use nexus_api::run_dir::ExitStatus;
+
+/// Names of programs and folders are cut to this many characters: a report has to fit into one message.
+const LONGEST_NAME: usize = 300;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    #[error("cannot run {}: {}", short(program), reason(source))]
+    Execute { program: String, source: io::Error },
+    #[error("cannot enter {}: {}", short(&cwd.to_string_lossy()), reason(source))]
+    Enter { cwd: PathBuf, source: io::Error },
+    #[error("cannot write to {}: {}", short(&path.to_string_lossy()), reason(source))]
+    Copy { path: PathBuf, source: io::Error },
+    #[error("cannot run {}: {what} holds a zero byte", short(program))]
+    ZeroByte { program: String, what: &'static str },
+    #[error("there is no command to run")]
+    NoCommand,
+    /// Not of the command's making.
+    #[error("failed to {operation}: {}", reason(source))]
+    Machine { operation: &'static str, source: io::Error },
+    #[error("failed to {operation} {}: {}", short(&path.to_string_lossy()), reason(source))]
+    MachineFile { operation: &'static str, path: PathBuf, source: io::Error },
+}
+
+impl Failure {
+    pub fn machine(operation: &'static str) -> impl FnOnce(io::Error) -> Failure {
+        move |source| Failure::Machine { operation, source }
+    }
+
+    /// Whether the same command would start on a machine in better health.
+    fn is_of_the_machine(&self) -> bool {
+        match self {
+            Failure::Machine { .. } | Failure::MachineFile { .. } => true,
+            Failure::ZeroByte { .. } | Failure::NoCommand => false,
+            Failure::Execute { source, .. } | Failure::Enter { source, .. } | Failure::Copy { source, .. } => matches!(
+                source.raw_os_error(),
+                Some(
+                    libc::ENOMEM | libc::EAGAIN | libc::EMFILE | libc::ENFILE | libc::EIO | libc::ENOSPC | libc::EDQUOT
+                )
+            ),
+        }
+    }
+}
+
+impl From<&Failure> for ExitStatus {
+    fn from(failure: &Failure) -> ExitStatus {
+        let error = failure.to_string();
+        if failure.is_of_the_machine() {
+            ExitStatus::MachineError { error }
+        } else {
+            ExitStatus::StartError { error, code: None }
+        }
+    }
+}
+
+/// The error's text without its number.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+fn short(name: &str) -> String {
+    if name.chars().count() <= LONGEST_NAME {
+        return name.to_owned();
+    }
+    name.chars().take(LONGEST_NAME).chain("…".chars()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn execute(program: &str, errno: i32) -> ExitStatus {
+        (&Failure::Execute { program: program.into(), source: io::Error::from_raw_os_error(errno) }).into()
+    }
+
+    #[test]
+    fn the_commands_faults_and_the_machines_are_told_apart() {
+        let error = "cannot run nosuch: No such file or directory".to_owned();
+        assert_eq!(execute("nosuch", libc::ENOENT), ExitStatus::StartError { error, code: None });
+        assert!(matches!(execute("x", libc::ENOMEM), ExitStatus::MachineError { .. }));
+        let fork = Failure::machine("fork")(io::Error::from_raw_os_error(libc::EPERM));
+        assert!(matches!(ExitStatus::from(&fork), ExitStatus::MachineError { .. }));
+    }
+
+    #[test]
+    fn long_names_are_cut_between_characters() {
+        let ExitStatus::StartError { error, .. } = execute(&"ä".repeat(100_000), libc::E2BIG) else { panic!() };
+        assert!(error.len() < 1000 && error.ends_with("…: Argument list too long"), "{error}");
+    }
+}

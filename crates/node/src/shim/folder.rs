@@ -1,0 +1,138 @@
+//! The shim's hold on the run directory: the lock for its whole life, the marker that only one shim ever makes,
+//! and the record at the end.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nexus_api::run_dir::{EXIT, ExitRecord, STARTED, Started};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+/// Whoever inspects a directory holds its lock for an instant; longer than this only another shim does.
+const LOCK_PATIENCE: Duration = Duration::from_millis(100);
+
+/// The marker's size is taken at once, so that a disk that fills up later cannot keep the shim from saying who it is.
+const MARKER_BYTES: usize = 1024;
+
+pub struct Folder {
+    path: PathBuf,
+    /// Holds the lock. Closed in the command by exec.
+    lock: File,
+    marker: File,
+}
+
+impl Folder {
+    /// Takes the directory for this run; `None` if another shim has or had it, or somebody claimed it.
+    pub fn take(path: &Path) -> io::Result<Option<Folder>> {
+        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        let lock = File::open(path)?;
+        if !wait_for_lock(&lock)? {
+            return Ok(None);
+        }
+        let marker = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path.join(STARTED)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+            other => other?,
+        };
+        let folder = Folder { path: path.to_owned(), lock, marker };
+        if let Err(error) = folder.marker.write_all_at(&[b' '; MARKER_BYTES], 0) {
+            folder.withdraw();
+            return Err(error);
+        }
+        Ok(Some(folder))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes down who watches the run, over the blanks, in one piece.
+    pub fn mark(&self, started: &Started) -> io::Result<()> {
+        let mut text = serde_json::to_vec(started)?;
+        text.resize(text.len().max(MARKER_BYTES), b' ');
+        self.marker.write_all_at(&text, 0)
+    }
+
+    /// Nothing began here: the run may be started by another.
+    pub fn withdraw(&self) {
+        let _ = fs::remove_file(self.path.join(STARTED));
+    }
+
+    /// Writes the record whole or not at all, and not before it is on the disk.
+    pub fn write_record(&self, record: &ExitRecord) -> io::Result<()> {
+        let temporary = self.path.join("exit.json.part");
+        let written = File::options()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&temporary)
+            .and_then(|mut file| {
+                file.write_all(&serde_json::to_vec(record)?)?;
+                file.sync_all()
+            })
+            .and_then(|()| fs::rename(&temporary, self.path.join(EXIT)));
+        if written.is_err() {
+            let _ = fs::remove_file(&temporary);
+        }
+        written
+    }
+
+    /// Whether somebody removed the directory.
+    pub fn is_gone(&self) -> bool {
+        self.lock.metadata().map_or(true, |metadata| metadata.nlink() == 0)
+    }
+}
+
+fn wait_for_lock(lock: impl AsFd) -> io::Result<bool> {
+    let until = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(true),
+            Err(Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
+            Err(Errno::WOULDBLOCK) => return Ok(false),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_taken_once() {
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = temporary.path().join("logs/job_abc");
+        let folder = Folder::take(&dir).unwrap().unwrap();
+        assert_eq!(fs::metadata(&dir).unwrap().mode() & 0o777, 0o700);
+        assert!(Folder::take(&dir).unwrap().is_none(), "locked");
+        drop(folder);
+        assert!(Folder::take(&dir).unwrap().is_none(), "marked");
+    }
+
+    #[test]
+    fn a_look_at_the_directory_does_not_turn_a_shim_away() {
+        let temporary = tempfile::tempdir().unwrap();
+        let looker = File::open(temporary.path()).unwrap();
+        flock(&looker, FlockOperation::NonBlockingLockShared).unwrap();
+        let release = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            drop(looker);
+        });
+        assert!(Folder::take(temporary.path()).unwrap().is_some());
+        release.join().unwrap();
+    }
+
+    #[test]
+    fn a_removed_directory_is_noticed() {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = Folder::take(&temporary.path().join("run")).unwrap().unwrap();
+        assert!(!folder.is_gone());
+        fs::remove_dir_all(folder.path()).unwrap();
+        assert!(folder.is_gone());
+    }
+}

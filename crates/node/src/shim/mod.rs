@@ -1,0 +1,208 @@
+//! The shim: the one process that watches a run. It outlives service and launcher, owns the job's terminal, keeps
+//! its output and its time limit, ends it when asked (SIGTERM), and writes down how it ended.
+//!
+//! ```text
+//!   lock, `started` ──> fork, exec ──> watch until no process is left ──> message, exit.json ──> exit
+//!      └ taken by another: exit silently
+//! ```
+//! One thread, no runtime; it sleeps in poll(2) until something happens.
+
+mod failure;
+mod folder;
+mod output;
+mod report;
+mod spawn;
+mod terminal;
+mod title;
+mod tree;
+mod watch;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use nexus_api::run_dir::{Cause, ExitRecord, ExitStatus, FORMAT, RunSpec, ShimMessage, Started};
+
+use self::failure::Failure;
+use self::folder::Folder;
+use self::output::Output;
+use self::report::report;
+use self::spawn::Command;
+use self::terminal::Streams;
+use self::title::Title;
+use self::tree::Tree;
+use self::watch::{End, Limits, Watch};
+use crate::processes;
+use crate::signals::Signals;
+
+pub use self::spawn::RUN_DIR_VARIABLE;
+
+/// How long until a record that could not be written is tried again.
+const RECORD_AGAIN: Duration = Duration::from_secs(1);
+
+/// What is the same for all shims of a launcher and learned once.
+pub struct Known {
+    pub title: Title,
+    boot_id: String,
+}
+
+impl Known {
+    pub fn learn() -> io::Result<Known> {
+        Ok(Known { title: Title::find(), boot_id: processes::boot_id()? })
+    }
+}
+
+/// A command that runs, and what its record will say of its beginning.
+struct Begun {
+    watch: Watch,
+    pid: u32,
+    started_at_ms: i64,
+}
+
+/// Lives through one run. Called in a process that was forked for it, with the signals of a shim blocked.
+pub fn run(spec: RunSpec, known: &Known) -> ! {
+    // A panic must not unwind into the launcher's loop, of which this process is a copy.
+    let lived = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| live(spec, known)));
+    // SAFETY: ends this process. Nothing is buffered.
+    unsafe { libc::_exit(i32::from(lived.is_err())) }
+}
+
+fn live(spec: RunSpec, known: &Known) {
+    let signals = Signals::open();
+    let _ = rustix::process::setsid();
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    known.title.set(c"nexus-shim", &format!("nexus: job {}", spec.run));
+    let run = spec.run.clone();
+    let reports = spec.reports.clone();
+    let shell = spec.shell;
+    let folder = match Folder::take(&spec.dir) {
+        Ok(Some(folder)) => folder,
+        Ok(None) => return,
+        Err(source) => {
+            let failure = Failure::MachineFile { operation: "prepare", path: spec.dir, source };
+            report(&reports, &ShimMessage::Ended(unstarted(&run, &failure)));
+            return;
+        }
+    };
+    let begun =
+        signals.map_err(Failure::machine("receive signals")).and_then(|signals| begin(spec, &folder, signals, known));
+    match begun {
+        Ok(begun) => see_through(begun, &run, shell, &folder, &reports),
+        Err(failure) => {
+            let record = unstarted(&run, &failure);
+            report(&reports, &ShimMessage::Ended(record.clone()));
+            if folder.write_record(&record).is_err() {
+                folder.withdraw();
+            }
+        }
+    }
+}
+
+/// Starts the command. Whatever goes wrong, no process is left.
+fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Result<Begun, Failure> {
+    let output = Output::open(&spec, folder.path())?;
+    let streams = Streams::open(&spec).map_err(Failure::machine("open a terminal"))?;
+    let command = Command::prepare(&spec)?;
+    let group = spec.cgroup_base.as_ref().and_then(|base| make_group(base, &spec.run));
+    let (start, started_at_ms) = (Instant::now(), now_ms());
+    let forked = command.fork(&streams, group.as_deref());
+    let tree = Tree::new(group);
+    let child = forked.inspect_err(|_| tree.remove_group())?;
+    let pid = child.pid;
+    let shim = processes::stat(std::process::id()).map_or(0, |stat| stat.process.start);
+    let started = Started {
+        format: FORMAT,
+        run: spec.run.clone(),
+        shim_pid: std::process::id(),
+        shim_start: shim,
+        boot_id: known.boot_id.clone(),
+        pid,
+        started_at_ms,
+        cgroup: child.cgroup.clone(),
+    };
+    // The blanks it goes over are on the disk already; should it fail all the same, the job runs on and the
+    // service has its pid by message.
+    let _ = folder.mark(&started);
+    if let Err(failure) = child.executed(&command) {
+        // SAFETY: collects the child, which has ended; its status is of no interest.
+        unsafe { libc::waitpid(pid as i32, std::ptr::null_mut(), 0) };
+        tree.remove_group();
+        return Err(failure);
+    }
+    report(&spec.reports, &ShimMessage::Started(started));
+    let limits = Limits::new(&spec, start);
+    drop((spec, command));
+    give_memory_back();
+    Ok(Begun {
+        watch: Watch { main: pid, signals, sources: streams.started(), output, tree, limits },
+        pid,
+        started_at_ms,
+    })
+}
+
+/// The environment of the job, now with the command, was the largest part of this process.
+fn give_memory_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: has no conditions.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+fn make_group(base: &Path, run: &str) -> Option<PathBuf> {
+    let group = base.join(run);
+    match std::fs::create_dir(&group) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => None,
+        _ => Some(group),
+    }
+}
+
+/// Watches to the end, then says so: by message first, since the disk may be slow.
+fn see_through(mut begun: Begun, run: &str, shell: bool, folder: &Folder, reports: &Path) {
+    let End { status, cause } = begun.watch.until_gone();
+    let status = match status {
+        ExitStatus::Exited { code: code @ (126 | 127) } if shell && cause == Cause::Own => {
+            ExitStatus::StartError { error: format!("the shell could not run it (exit {code})"), code: Some(code) }
+        }
+        other => other,
+    };
+    let record = ExitRecord {
+        format: FORMAT,
+        run: run.to_owned(),
+        status,
+        cause,
+        pid: Some(begun.pid),
+        started_at_ms: Some(begun.started_at_ms),
+        ended_at_ms: now_ms(),
+        lost_output_bytes: begun.watch.output.lost(),
+    };
+    let ended = ShimMessage::Ended(record.clone());
+    let heard = report(reports, &ended);
+    begun.watch.tree.remove_group();
+    if !heard {
+        // Without a service nobody else removes the group that held this run's, once it is empty.
+        begun.watch.tree.remove_base();
+    }
+    while folder.write_record(&record).is_err() && !folder.is_gone() {
+        std::thread::sleep(RECORD_AGAIN);
+        report(reports, &ended);
+    }
+}
+
+/// The record of a run of which nothing began.
+fn unstarted(run: &str, failure: &Failure) -> ExitRecord {
+    ExitRecord {
+        format: FORMAT,
+        run: run.to_owned(),
+        status: failure.into(),
+        cause: Cause::Own,
+        pid: None,
+        started_at_ms: None,
+        ended_at_ms: now_ms(),
+        lost_output_bytes: 0,
+    }
+}
+
+fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}

@@ -1,0 +1,211 @@
+//! Starts the command: everything it needs is made ready before the fork, and the child says through a pipe why
+//! it could not execute. That pipe closes by itself when it could.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use nexus_api::run_dir::RunSpec;
+
+use super::failure::Failure;
+use super::terminal::Streams;
+use crate::cgroup;
+use crate::signals;
+
+/// Tells the processes of a run from others when its shim is dead.
+pub const RUN_DIR_VARIABLE: &str = "NEXUS_RUN_DIR";
+
+/// Searched when the job's environment has no `PATH`.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Which step of the child failed, as it says through the pipe.
+const STREAMS: u8 = 0;
+const ENTER: u8 = 1;
+const EXECUTE: u8 = 2;
+
+/// A command ready to be executed.
+pub struct Command {
+    program: String,
+    /// Files to try, one after another.
+    candidates: Vec<CString>,
+    arguments: Vec<CString>,
+    environment: Vec<CString>,
+    cwd: PathBuf,
+    cwd_text: CString,
+}
+
+/// A child on its way to the command.
+pub struct Child {
+    pub pid: u32,
+    /// The run's own cgroup, if the child is in it.
+    pub cgroup: Option<PathBuf>,
+    complaint: File,
+}
+
+impl Command {
+    pub fn prepare(spec: &RunSpec) -> Result<Command, Failure> {
+        let program = spec.argv.first().filter(|program| !program.is_empty()).ok_or(Failure::NoCommand)?;
+        let text = |what: &'static str, bytes: &[u8]| {
+            CString::new(bytes).map_err(|_| Failure::ZeroByte { program: program.replace('\0', "?"), what })
+        };
+        let own = [(RUN_DIR_VARIABLE.to_owned(), spec.dir.to_string_lossy().into_owned())];
+        let others = spec.env.iter().filter(|(name, _)| name != RUN_DIR_VARIABLE);
+        let environment =
+            others.chain(&own).map(|(name, value)| text("its environment", format!("{name}={value}").as_bytes()));
+        let candidates = candidates(program, &spec.env);
+        Ok(Command {
+            program: program.clone(),
+            candidates: candidates.iter().map(|path| text("its name", path.as_bytes())).collect::<Result<_, _>>()?,
+            arguments: spec.argv.iter().map(|one| text("an argument", one.as_bytes())).collect::<Result<_, _>>()?,
+            environment: environment.collect::<Result<_, _>>()?,
+            cwd: spec.cwd.clone(),
+            cwd_text: text("its folder", spec.cwd.as_os_str().as_bytes())?,
+        })
+    }
+
+    /// Forks the child, into the cgroup if it can be.
+    pub fn fork(&self, streams: &Streams, cgroup: Option<&Path>) -> Result<Child, Failure> {
+        let (ours, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+            .map_err(|e| Failure::machine("make a pipe")(e.into()))?;
+        // Pointers are collected here, since the child must not allocate more than it has to.
+        let arguments = pointers(&self.arguments);
+        let environment = pointers(&self.environment);
+        let group = cgroup.and_then(|path| File::open(path).ok());
+        let inside = group.as_ref().and_then(|group| clone_into(group.as_raw_fd()));
+        let pid = match inside {
+            Some(pid) => pid,
+            // SAFETY: this process has one thread.
+            None => unsafe { libc::fork() },
+        };
+        match pid {
+            0 => self.become_command(streams, &theirs, &arguments, &environment),
+            pid if pid < 0 => Err(Failure::machine("fork")(io::Error::last_os_error())),
+            pid => {
+                let joined = |path: &Path| inside.is_some() || cgroup::join(path, pid as u32).is_ok();
+                let cgroup = cgroup.filter(|path| joined(path)).map(Path::to_owned);
+                Ok(Child { pid: pid as u32, cgroup, complaint: File::from(ours) })
+            }
+        }
+    }
+
+    /// In the child, until it is the command.
+    fn become_command(
+        &self,
+        streams: &Streams,
+        complaint: &OwnedFd,
+        arguments: &[*const libc::c_char],
+        environment: &[*const libc::c_char],
+    ) -> ! {
+        let failed = |step: u8, error: io::Error| -> ! {
+            let errno = error.raw_os_error().unwrap_or(libc::EIO).to_ne_bytes();
+            let _ = rustix::io::write(complaint, &[step, errno[0], errno[1], errno[2], errno[3]]);
+            // SAFETY: ends the child without running anything of the shim's.
+            unsafe { libc::_exit(127) }
+        };
+        signals::restore_for_command();
+        if let Err(error) = streams.enter() {
+            failed(STREAMS, error);
+        }
+        // SAFETY: marks all but the standard streams to be closed by exec; the string ends with a zero byte.
+        unsafe {
+            const CLOSE_ON_EXEC: libc::c_uint = 4;
+            libc::syscall(libc::SYS_close_range, 3, u32::MAX, CLOSE_ON_EXEC);
+            if libc::chdir(self.cwd_text.as_ptr()) < 0 {
+                failed(ENTER, io::Error::last_os_error());
+            }
+        }
+        failed(EXECUTE, self.execute(arguments, environment))
+    }
+
+    /// Tries the candidates as a shell would; comes back with the most telling error.
+    fn execute(&self, arguments: &[*const libc::c_char], environment: &[*const libc::c_char]) -> io::Error {
+        let mut telling = None;
+        for candidate in &self.candidates {
+            // SAFETY: both lists end with a null pointer, and their strings live in `self`.
+            unsafe { libc::execve(candidate.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
+            let error = io::Error::last_os_error();
+            match error.raw_os_error() {
+                // A script without `#!` is one for the standard shell.
+                Some(libc::ENOEXEC) => return execute_as_script(candidate, arguments, environment),
+                Some(libc::ENOENT | libc::ENOTDIR) => {}
+                Some(libc::EACCES) => telling = Some(error),
+                _ => return error,
+            }
+        }
+        telling.unwrap_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))
+    }
+}
+
+impl Child {
+    /// Waits until the child has become the command, or says why it could not.
+    pub fn executed(mut self, command: &Command) -> Result<(), Failure> {
+        let mut message = [0; 5];
+        let length = self.complaint.read(&mut message).map_err(Failure::machine("hear from the new process"))?;
+        if length < message.len() {
+            return Ok(());
+        }
+        let [step, errno @ ..] = message;
+        let source = io::Error::from_raw_os_error(i32::from_ne_bytes(errno));
+        Err(match step {
+            ENTER => Failure::Enter { cwd: command.cwd.clone(), source },
+            EXECUTE => Failure::Execute { program: command.program.clone(), source },
+            _ => Failure::Machine { operation: "set up the standard streams", source },
+        })
+    }
+}
+
+fn candidates(program: &str, env: &[(String, String)]) -> Vec<String> {
+    if program.contains('/') {
+        return vec![program.to_owned()];
+    }
+    let path = env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_str());
+    let folders = path.filter(|path| !path.is_empty()).unwrap_or(DEFAULT_PATH).split(':');
+    folders.map(|folder| format!("{}/{program}", if folder.is_empty() { "." } else { folder })).collect()
+}
+
+fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
+    texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
+fn execute_as_script(
+    script: &CString,
+    arguments: &[*const libc::c_char],
+    environment: &[*const libc::c_char],
+) -> io::Error {
+    let shell = c"/bin/sh".as_ptr();
+    let list: Vec<_> = [shell, script.as_ptr()].into_iter().chain(arguments[1..].iter().copied()).collect();
+    // SAFETY: as for the candidates; the arguments end with the null pointer of the original list.
+    unsafe { libc::execve(shell, list.as_ptr(), environment.as_ptr()) };
+    io::Error::last_os_error()
+}
+
+/// Forks into a cgroup (since 5.7): the command is never outside of it, not even for an instant. `None` if this
+/// kernel or this user may not.
+fn clone_into(group: RawFd) -> Option<i32> {
+    const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+    // SAFETY: all fields are numbers, for which zero means "not given".
+    let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
+    arguments.flags = CLONE_INTO_CGROUP;
+    arguments.exit_signal = libc::SIGCHLD as u64;
+    arguments.cgroup = group as u64;
+    // SAFETY: without CLONE_VM and with no stack given this is a fork, and this process has one thread.
+    let pid = unsafe { libc::syscall(libc::SYS_clone3, &arguments, size_of::<libc::clone_args>()) };
+    (pid >= 0).then_some(pid as i32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_looked_for_in_the_jobs_own_path() {
+        let env = |path: &str| vec![("PATH".to_owned(), "/old".to_owned()), ("PATH".to_owned(), path.to_owned())];
+        assert_eq!(candidates("run", &env("/a:/b")), ["/a/run", "/b/run"]);
+        assert_eq!(candidates("run", &env("/a:")), ["/a/run", "./run"]);
+        assert_eq!(candidates("run", &[]).len(), 3);
+        assert_eq!(candidates("./run", &env("/a")), ["./run"]);
+    }
+}

@@ -1,0 +1,83 @@
+//! What the command has as standard streams: two terminals, so that programs draw their progress bars and the
+//! streams stay apart, or pipes and an empty input.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use nexus_api::run_dir::RunSpec;
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::{OptionalActions, OutputModes, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
+
+/// The shim's ends, to be read without blocking, and the command's.
+pub struct Streams {
+    pub stdout: File,
+    pub stderr: File,
+    command: CommandEnds,
+}
+
+struct CommandEnds {
+    /// Standard output; as a terminal also standard input and the controlling one.
+    stdout: OwnedFd,
+    stderr: OwnedFd,
+    terminal: bool,
+}
+
+impl Streams {
+    pub fn open(spec: &RunSpec) -> io::Result<Streams> {
+        let open = || if spec.tty { terminal_pair(spec) } else { pipe_pair() };
+        let ((stdout, command_stdout), (stderr, command_stderr)) = (open()?, open()?);
+        let command = CommandEnds { stdout: command_stdout, stderr: command_stderr, terminal: spec.tty };
+        Ok(Streams { stdout: stdout.into(), stderr: stderr.into(), command })
+    }
+
+    /// In the child: makes the ends its standard streams, in a session of its own.
+    pub fn enter(&self) -> io::Result<()> {
+        let (stdout, stderr) = (self.command.stdout.as_raw_fd(), self.command.stderr.as_raw_fd());
+        let check = |result: i32| if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
+        // SAFETY: calls with plain numbers, in a process of one thread that is about to be replaced.
+        unsafe {
+            check(libc::setsid())?;
+            if self.command.terminal {
+                check(libc::ioctl(stdout, libc::TIOCSCTTY, 0))?;
+                check(libc::dup2(stdout, 0))?;
+            }
+            check(libc::dup2(stdout, 1))?;
+            check(libc::dup2(stderr, 2))
+        }
+    }
+
+    /// After the fork. Pipes must end when the job has closed them. The terminals are kept open here: a terminal
+    /// that everybody has closed may be opened again as `/dev/tty`, and its reader must not have left.
+    pub fn started(self) -> Sources {
+        let kept = self.command.terminal.then_some(self.command);
+        Sources { stdout: Some(self.stdout), stderr: Some(self.stderr), _kept: kept }
+    }
+}
+
+/// Where the job's output is read; `None` once a pipe has ended.
+pub struct Sources {
+    pub stdout: Option<File>,
+    pub stderr: Option<File>,
+    _kept: Option<CommandEnds>,
+}
+
+fn terminal_pair(spec: &RunSpec) -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let ours = openpt(flags)?;
+    unlockpt(&ours)?;
+    let theirs = ioctl_tiocgptpeer(&ours, flags)?;
+    let mut modes = tcgetattr(&theirs)?;
+    // Logs hold the bytes as written: no carriage returns are put in.
+    modes.output_modes.remove(OutputModes::OPOST | OutputModes::ONLCR);
+    tcsetattr(&theirs, OptionalActions::Now, &modes)?;
+    tcsetwinsize(&theirs, Winsize { ws_row: spec.rows, ws_col: spec.columns, ws_xpixel: 0, ws_ypixel: 0 })?;
+    rustix::io::ioctl_fionbio(&ours, true)?;
+    Ok((ours, theirs))
+}
+
+fn pipe_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (ours, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&ours, true)?;
+    Ok((ours, theirs))
+}

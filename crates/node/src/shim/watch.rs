@@ -1,0 +1,217 @@
+//! Watches a command from its start until nothing of it is left.
+//!
+//! ```text
+//!   Running ── stop asked, time limit, or the command ended and left children ──> Ending ── grace over ──> Killing
+//!      └───────────────────────────── no descendant is left ─────────────────────────┴─────────────────────┘──> end
+//! ```
+//! The shim inherits every orphan of the job, so "there is no child to wait for" is the exact test that all is gone.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::time::{Duration, Instant};
+
+use nexus_api::run_dir::{Cause, ExitStatus, RunSpec};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::output::Output;
+use super::terminal::Sources;
+use super::tree::Tree;
+use crate::signals::Signals;
+
+/// What is read at once. Large enough for a full pipe; memory is used only as far as it is filled.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// A full pipe or terminal, and then some: more cannot be left when all processes of the job are gone, unless one
+/// that is none of the job's writes on.
+const LEFT_BYTES: usize = 4 << 20;
+
+const FIRST_KILL_AGAIN: Duration = Duration::from_millis(10);
+const LAST_KILL_AGAIN: Duration = Duration::from_secs(1);
+
+pub struct Watch {
+    pub main: u32,
+    pub signals: Signals,
+    pub sources: Sources,
+    pub output: Output,
+    pub tree: Tree,
+    pub limits: Limits,
+}
+
+/// When the job is warned and ended, and how long it may take to end.
+pub struct Limits {
+    limit_at: Option<Instant>,
+    warn_at: Option<(Instant, i32)>,
+    grace: Duration,
+}
+
+/// How the command itself ended.
+pub struct End {
+    pub status: ExitStatus,
+    pub cause: Cause,
+}
+
+enum Phase {
+    Running,
+    Ending { kill_at: Instant },
+    Killing { again_at: Instant, wait: Duration },
+}
+
+struct Progress {
+    phase: Phase,
+    cause: Cause,
+    status: Option<ExitStatus>,
+}
+
+impl Limits {
+    pub fn new(spec: &RunSpec, start: Instant) -> Limits {
+        let limit_at = spec.time_limit_ms.and_then(|limit| start.checked_add(Duration::from_millis(limit)));
+        let warn_at = limit_at.zip(spec.warning).map(|(limit_at, warning)| {
+            let early = limit_at.checked_sub(Duration::from_millis(warning.before_ms)).unwrap_or(start);
+            (early.max(start), warning.signal)
+        });
+        Limits { limit_at, warn_at, grace: Duration::from_millis(spec.grace_ms) }
+    }
+}
+
+impl Watch {
+    /// Comes back when no process of the job is left and all its output is kept.
+    pub fn until_gone(&mut self) -> End {
+        let mut progress = Progress { phase: Phase::Running, cause: Cause::Own, status: None };
+        let mut buffer = vec![0; CHUNK_BYTES];
+        loop {
+            let due = self.act_on_time(&mut progress);
+            let ready = self.wait(due);
+            if ready.stdout {
+                read_once(&mut self.sources.stdout, &mut self.output, false, &mut buffer);
+            }
+            if ready.stderr {
+                read_once(&mut self.sources.stderr, &mut self.output, true, &mut buffer);
+            }
+            if !ready.signals {
+                continue;
+            }
+            let arrived = self.signals.take();
+            // Who ended before the request was read ended by itself.
+            if arrived.child_ended && self.reap(&mut progress) {
+                break;
+            }
+            if arrived.stop && progress.status.is_none() && matches!(progress.phase, Phase::Running) {
+                progress.cause = Cause::Asked;
+                self.begin_ending(&mut progress);
+            }
+        }
+        self.drain(&mut buffer);
+        let status = progress.status.unwrap_or(ExitStatus::MachineError { error: "its end was not seen".into() });
+        End { status, cause: progress.cause }
+    }
+
+    fn begin_ending(&mut self, progress: &mut Progress) {
+        self.tree.ask_to_end();
+        if let Phase::Running = progress.phase {
+            progress.phase = Phase::Ending { kill_at: Instant::now() + self.limits.grace };
+        }
+    }
+
+    /// Does what is due, and tells when the next thing will be.
+    fn act_on_time(&mut self, progress: &mut Progress) -> Option<Instant> {
+        let now = Instant::now();
+        if let Phase::Running = progress.phase {
+            if let Some((_, signal)) = self.limits.warn_at.take_if(|(at, _)| *at <= now) {
+                self.tree.warn(signal);
+            }
+            if self.limits.limit_at.is_some_and(|at| at <= now) {
+                progress.cause = Cause::Timeout;
+                self.begin_ending(progress);
+            }
+        }
+        let wait = match progress.phase {
+            Phase::Running => {
+                return self.limits.warn_at.map(|(at, _)| at).into_iter().chain(self.limits.limit_at).min();
+            }
+            Phase::Ending { kill_at } if kill_at > now => return Some(kill_at),
+            Phase::Killing { again_at, .. } if again_at > now => return Some(again_at),
+            Phase::Ending { .. } => FIRST_KILL_AGAIN,
+            Phase::Killing { wait, .. } => (wait * 2).min(LAST_KILL_AGAIN),
+        };
+        self.tree.kill();
+        let again_at = Instant::now() + wait;
+        progress.phase = Phase::Killing { again_at, wait };
+        Some(again_at)
+    }
+
+    /// Collects the dead. Returns whether no descendant is left.
+    fn reap(&mut self, progress: &mut Progress) -> bool {
+        loop {
+            let mut status = 0;
+            // SAFETY: the status is ours to write.
+            match unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG) } {
+                -1 => return true,
+                0 => break,
+                pid if pid as u32 == self.main => progress.status = Some(exit_status(status)),
+                _ => {}
+            }
+        }
+        if progress.status.is_some() {
+            // Those left behind are asked as well; who was asked before is left alone.
+            self.begin_ending(progress);
+        }
+        false
+    }
+
+    fn wait(&self, due: Option<Instant>) -> Ready {
+        let mut watched = vec![(PollFd::new(&self.signals, PollFlags::IN), 0)];
+        let sources = [(&self.sources.stdout, 1), (&self.sources.stderr, 2)];
+        watched.extend(
+            sources
+                .iter()
+                .filter_map(|(file, mark)| file.as_ref().map(|file| (PollFd::new(file, PollFlags::IN), *mark))),
+        );
+        let (mut polled, marks): (Vec<_>, Vec<_>) = watched.into_iter().unzip();
+        let left = due.map(|due| due.saturating_duration_since(Instant::now()));
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        let _ = poll(&mut polled, left.as_ref());
+        let is_ready = |mark| polled.iter().zip(&marks).any(|(one, own)| *own == mark && !one.revents().is_empty());
+        Ready { signals: is_ready(0), stdout: is_ready(1), stderr: is_ready(2) }
+    }
+
+    fn drain(&mut self, buffer: &mut [u8]) {
+        for (source, stderr) in [(&mut self.sources.stdout, false), (&mut self.sources.stderr, true)] {
+            let mut left = LEFT_BYTES;
+            while left > 0 {
+                match read_once(source, &mut self.output, stderr, buffer) {
+                    0 => break,
+                    count => left = left.saturating_sub(count),
+                }
+            }
+        }
+    }
+}
+
+struct Ready {
+    signals: bool,
+    stdout: bool,
+    stderr: bool,
+}
+
+/// Reads what is there and forgets a source that has ended.
+fn read_once(source: &mut Option<File>, output: &mut Output, stderr: bool, buffer: &mut [u8]) -> usize {
+    let Some(file) = source else { return 0 };
+    match file.read(buffer) {
+        Ok(0) => *source = None,
+        Ok(count) => {
+            output.take(stderr, &buffer[..count]);
+            return count;
+        }
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+        Err(_) => *source = None,
+    }
+    0
+}
+
+fn exit_status(status: i32) -> ExitStatus {
+    if libc::WIFSIGNALED(status) {
+        ExitStatus::Signaled { signal: libc::WTERMSIG(status) }
+    } else {
+        ExitStatus::Exited { code: libc::WEXITSTATUS(status) }
+    }
+}

@@ -1,0 +1,115 @@
+//! Which signals mean something to launcher and shim, and that the command hears all of them as usual.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
+
+/// Read by the shim through a descriptor.
+const READ_BY_SHIM: [i32; 3] = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT];
+
+/// Must not end the shim: a hangup, a closed pipe, a limit on file sizes, a `pkill` of all and sundry.
+const IGNORED_BY_SHIM: [i32; 6] =
+    [libc::SIGHUP, libc::SIGPIPE, libc::SIGXFSZ, libc::SIGUSR1, libc::SIGUSR2, libc::SIGQUIT];
+
+fn set_action(signal: i32, action: libc::sighandler_t) {
+    // SAFETY: sets the signal to a constant action, no function of ours is called.
+    unsafe { libc::signal(signal, action) };
+}
+
+fn set_of(signals: &[i32]) -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: sigemptyset initialises the set, which sigaddset then changes.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for signal in signals {
+            libc::sigaddset(set.as_mut_ptr(), *signal);
+        }
+        set.assume_init()
+    }
+}
+
+/// The set of blocked signals from before.
+pub struct Unblocked(libc::sigset_t);
+
+impl Unblocked {
+    pub fn restore(&self) {
+        // SAFETY: both pointers are valid or null.
+        unsafe { libc::sigprocmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
+    }
+}
+
+/// The launcher outlives a terminal and leaves no zombies; it is ended by closing its socket.
+pub fn prepare_launcher() {
+    for signal in [libc::SIGINT, libc::SIGHUP, libc::SIGPIPE, libc::SIGCHLD] {
+        set_action(signal, libc::SIG_IGN);
+    }
+}
+
+/// Holds back what the shim will read, until it can.
+pub fn block_for_shim() -> Unblocked {
+    let mut before = MaybeUninit::uninit();
+    // SAFETY: the kernel writes the old set, which is therefore initialised.
+    unsafe {
+        libc::sigprocmask(libc::SIG_BLOCK, &set_of(&READ_BY_SHIM), before.as_mut_ptr());
+        Unblocked(before.assume_init())
+    }
+}
+
+/// The signals sent to a shim, as a descriptor to poll.
+pub struct Signals(File);
+
+/// What came since the last look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrived {
+    pub child_ended: bool,
+    pub stop: bool,
+}
+
+impl Signals {
+    /// Called once, in the shim.
+    pub fn open() -> io::Result<Signals> {
+        for signal in IGNORED_BY_SHIM {
+            set_action(signal, libc::SIG_IGN);
+        }
+        for signal in READ_BY_SHIM {
+            set_action(signal, libc::SIG_DFL);
+        }
+        block_for_shim();
+        // SAFETY: a new descriptor, owned by the file.
+        unsafe {
+            match libc::signalfd(-1, &set_of(&READ_BY_SHIM), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) {
+                -1 => Err(io::Error::last_os_error()),
+                descriptor => Ok(Signals(File::from_raw_fd(descriptor))),
+            }
+        }
+    }
+
+    pub fn take(&mut self) -> Arrived {
+        const SIZE: usize = size_of::<libc::signalfd_siginfo>();
+        let mut arrived = Arrived::default();
+        let mut message = [0; SIZE];
+        while self.0.read(&mut message).is_ok_and(|length| length == SIZE) {
+            // `ssi_signo` is the first field.
+            match u32::from_ne_bytes([message[0], message[1], message[2], message[3]]) as i32 {
+                libc::SIGCHLD => arrived.child_ended = true,
+                _ => arrived.stop = true,
+            }
+        }
+        arrived
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// In the child before exec: every signal does what it does by default, and none is held back.
+pub fn restore_for_command() {
+    for signal in 1..=64 {
+        set_action(signal, libc::SIG_DFL);
+    }
+    Unblocked(set_of(&[])).restore();
+}

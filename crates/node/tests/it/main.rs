@@ -1,0 +1,17 @@
+//! Runs real commands through launcher and shims, in temporary directories.
+
+mod adoption;
+mod endings;
+mod logs;
+mod output;
+mod stage;
+mod starting;
+mod stopping;
+mod weight;
+
+/// Not a test: the process that nodes under test start as their launcher. It is this very program, with one thread.
+#[test]
+#[ignore = "started by the other tests"]
+fn launcher_entry() {
+    nexus_node::launcher::main();
+}
