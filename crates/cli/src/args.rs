@@ -3,9 +3,10 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    add, cancel, demo, doctor, first, forget, help, history, hold, kill, logs, ls, pause, queue, release, remove,
-    rerun, restart, resume, service, show, start, status, stop, wait,
+    cancel, demo, doctor, first, forget, help, history, hold, kill, logs, ls, pause, queue, release, remove, rerun,
+    restart, resume, service, show, start, status, stop, wait,
 };
+use crate::typed::AddArgs;
 use crate::ui::ColorWhen;
 
 /// Queue commands; nexus keeps every GPU busy and loses nothing
@@ -32,7 +33,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     Status(status::StatusArgs),
-    Add(Box<add::AddArgs>),
+    Add(Box<AddArgs>),
     Queue(queue::QueueArgs),
     History(history::HistoryArgs),
     Ls(ls::LsArgs),

@@ -15,6 +15,7 @@ mod render;
 mod resolve;
 mod signals;
 mod start;
+mod typed;
 mod ui;
 mod usage;
 mod values;
@@ -23,7 +24,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use args::{Cli, Verb};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use crate::app::App;
 use crate::commands::{
@@ -70,7 +71,7 @@ fn runtime() -> tokio::runtime::Runtime {
 
 async fn run(verb: Option<Verb>, bare: status::StatusArgs, raw: &[OsString], ui: Ui) -> Result<ExitCode, CliError> {
     let verb = match verb {
-        Some(Verb::Help(args)) => return help::run(args, &ui),
+        Some(Verb::Help(args)) => return help::run(args, Cli::command(), &ui),
         Some(Verb::Demo(args)) => return demo::run(args, &ui).await,
         verb => verb,
     };
@@ -112,7 +113,7 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
 
 fn report(error: &CliError, ui: &Ui) -> ExitCode {
     let usage = match error {
-        CliError::Usage { verb, .. } => Some(help::usage_line(verb)),
+        CliError::Usage { verb, .. } => Some(help::usage_line(Cli::command(), verb)),
         _ => None,
     };
     if !matches!(error, CliError::OutputClosed) {

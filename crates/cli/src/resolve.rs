@@ -6,8 +6,8 @@ use nexus_api::command::Command;
 use nexus_api::env::{Env, is_reserved};
 use nexus_api::jobs::{JobRequest, JobSpec};
 
-use crate::commands::add::AddArgs;
 use crate::error::Usage;
+use crate::typed::AddArgs;
 use crate::values;
 
 /// Characters of a name, a project, a tag.
@@ -173,7 +173,7 @@ mod tests {
         let env = [("PATH", "/bin"), ("PAGER", "less"), ("CUDA_VISIBLE_DEVICES", "7")];
         Surroundings {
             env: env.into_iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
-            cwd: "/work".into(),
+            cwd: "/data".into(),
             window: Some((80, 24)),
             ..Surroundings::default()
         }
@@ -182,7 +182,7 @@ mod tests {
     fn typed(words: &[&str]) -> Result<JobSpec, Usage> {
         let raw: Vec<_> = ["add"].iter().chain(words).map(std::ffi::OsString::from).collect();
         let args = Typed::try_parse_from(&raw).unwrap_or_else(|error| panic!("{error}")).args;
-        let escaped = crate::commands::add::is_escaped(&raw, args.command.len());
+        let escaped = crate::typed::is_escaped(&raw, args.command.len());
         resolve(&args, Surroundings { escaped, ..around() })
     }
 
@@ -212,7 +212,7 @@ mod tests {
     fn defaults() {
         let spec = typed(&["true"]).unwrap();
         assert_eq!(spec.request, JobRequest::default());
-        assert_eq!((spec.cwd.as_str(), spec.priority, spec.retries, spec.hold), ("/work", 0, 0, false));
+        assert_eq!((spec.cwd.as_str(), spec.priority, spec.retries, spec.hold), ("/data", 0, 0, false));
         assert_eq!((spec.tty, spec.window), (None, Some((80, 24))));
     }
 
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn paths_are_made_absolute() {
         let spec = typed(&["--cwd", "./sub", "--out", "run.log", "x"]).unwrap();
-        assert_eq!((spec.cwd.as_str(), spec.out.as_deref()), ("/work/sub", Some("/work/run.log")));
+        assert_eq!((spec.cwd.as_str(), spec.out.as_deref()), ("/data/sub", Some("/data/run.log")));
         assert_eq!(typed(&["--cwd", "/", "x"]).unwrap().cwd, "/");
     }
 }

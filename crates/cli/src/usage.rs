@@ -20,15 +20,18 @@ pub fn told(error: clap::Error, raw: &[OsString]) -> ExitCode {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => printed(&ui, &error.render().to_string()),
         ErrorKind::InvalidSubcommand => {
             let typed = context(&error, ContextKind::InvalidSubcommand);
-            let told =
-                Told { error: format!("there is no verb {typed}"), why: None, hint: Some(help::suggestion(&typed)) };
+            let told = Told {
+                error: format!("there is no verb {typed}"),
+                why: None,
+                hint: Some(help::suggestion(&Cli::command(), &typed)),
+            };
             ui.failed(&told, Some("usage: nexus [VERB] [OPTIONS]"));
             ExitCode::from(code::USAGE)
         }
         _ => {
             let (mut told, usage) = in_our_form(&error);
             let verb = typed_verb(raw);
-            let usage = usage.unwrap_or_else(|| help::usage_line(verb.as_deref().unwrap_or_default()));
+            let usage = usage.unwrap_or_else(|| help::usage_line(Cli::command(), verb.as_deref().unwrap_or_default()));
             told.hint.get_or_insert_with(|| match verb {
                 Some(verb) => format!("nexus help {verb}"),
                 None => "nexus help".to_string(),

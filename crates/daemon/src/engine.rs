@@ -39,6 +39,9 @@ const AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// Quiet for this long, the engine cleans up behind deleted secrets.
 const IDLE: Duration = Duration::from_millis(300);
 
+/// How long a start waits for company before it is committed alone.
+const COMPANY: Duration = Duration::from_millis(5);
+
 pub type Reply<T> = oneshot::Sender<Result<T, Problem>>;
 
 pub enum Message {
@@ -93,6 +96,13 @@ struct Turn {
     replies: Vec<Answer>,
 }
 
+impl Turn {
+    fn can_wait(&self) -> bool {
+        let heard = |event: &Event| matches!(event, Event::Running { .. });
+        self.replies.is_empty() && !self.batch.events.is_empty() && self.batch.events.iter().all(heard)
+    }
+}
+
 type Answer = Box<dyn FnOnce(Result<(), Problem>)>;
 
 /// Beside the World, and lost with the process.
@@ -137,9 +147,25 @@ impl Engine {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
-            for message in self.inbox.try_iter().take(BATCH_LIMIT).collect::<Vec<_>>() {
-                self.take(message, &mut turn, &mut watch);
-            }
+            self.take_waiting(&mut turn, &mut watch);
+            self.linger(&mut turn, &mut watch);
+        }
+    }
+
+    fn take_waiting(&mut self, turn: &mut Turn, watch: &mut Watch) {
+        for message in self.inbox.try_iter().take(BATCH_LIMIT).collect::<Vec<_>>() {
+            self.take(message, turn, watch);
+        }
+    }
+
+    /// A start that was heard of is in no hurry to be on disk: its run directory tells of it too. Often
+    /// its end comes at once, and both share a transaction.
+    fn linger(&mut self, turn: &mut Turn, watch: &mut Watch) {
+        let until = Instant::now() + COMPANY;
+        while turn.can_wait() {
+            let Ok(message) = self.inbox.recv_timeout(until.saturating_duration_since(Instant::now())) else { return };
+            self.take(message, turn, watch);
+            self.take_waiting(turn, watch);
         }
     }
 
@@ -280,10 +306,9 @@ impl Engine {
     /// The commit failed: callers hear it, and what is on disk is the truth.
     fn fall_back(&mut self, error: StoreError, turn: Turn, watch: &mut Watch) -> Result<(), StoreError> {
         let problem = error.problem();
-        for reply in turn.replies {
-            reply(Err(problem.clone()));
-        }
-        let stopping = self.world.stopping();
+        // A stop that failed did not happen either.
+        let stopping = self.world.stopping() && !turn.batch.events.contains(&Event::Stopping);
+        self.leaves_jobs &= stopping;
         self.world = self.store.restore()?;
         self.world.record(&Event::MachineRead(self.machine.clone()));
         if stopping {
@@ -293,6 +318,9 @@ impl Engine {
         watch.narrator = Narrator::of(&self.world);
         watch.rest_until = Some(Instant::now() + AFTER_FAILURE);
         self.log.write(&[format!("Error: {problem}")]);
+        for reply in turn.replies {
+            reply(Err(problem.clone()));
+        }
         Ok(())
     }
 

@@ -2,8 +2,11 @@
 //!
 //! Everything waits for a condition with a deadline; nothing waits for a time.
 
+mod cast;
+mod chance;
 mod output;
-mod proc;
+pub mod proc;
+mod terminal;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,6 +15,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
+pub use chance::Chance;
 pub use output::Output;
 pub use proc::{alive, children_marked, cmdline};
 
@@ -87,6 +91,22 @@ impl Nexus {
         let shown: Vec<String> = args.iter().map(|arg| arg.as_ref().to_string_lossy().into_owned()).collect();
         let done = self.command(args).output().expect("the binary runs");
         Output::new(format!("nexus {}", shown.join(" ")), done)
+    }
+
+    /// Like [`Nexus::run`]; one that hangs is ended by a signal (code 142) after [`DEADLINE`].
+    pub fn run_limited<S: AsRef<std::ffi::OsStr>>(&self, args: &[S]) -> Output {
+        use std::os::unix::process::CommandExt;
+        let shown: Vec<String> = args.iter().map(|arg| arg.as_ref().to_string_lossy().into_owned()).collect();
+        let mut command = self.command(args);
+        // SAFETY: alarm(2) is async-signal-safe; it outlives exec and is not inherited by the client's children.
+        let done = unsafe {
+            command.pre_exec(|| {
+                libc::alarm(DEADLINE.as_secs() as u32);
+                Ok(())
+            })
+        }
+        .output();
+        Output::new(format!("nexus {}", shown.join(" ")), done.expect("the binary runs"))
     }
 
     /// Must succeed; stdout without the last newline.
@@ -184,7 +204,16 @@ impl Drop for Nexus {
     fn drop(&mut self) {
         // A home that never had a service has nothing to stop.
         let _ = self.command(&["stop", "-y"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if std::env::var_os("NEXUS_TEST_KEEP").is_some() {
+            self.dir.disable_cleanup(true);
+            eprintln!("kept: {}", self.dir.path().display());
+        }
     }
+}
+
+/// Signals by name, for tests of crates that have no libc.
+pub mod signal {
+    pub use libc::{SIGCONT, SIGKILL, SIGSTOP, SIGTERM};
 }
 
 pub fn kill(pid: u32, signal: i32) {

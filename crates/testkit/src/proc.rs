@@ -4,18 +4,46 @@ use std::fs;
 
 /// Whether a process exists and is no zombie.
 pub fn alive(pid: u32) -> bool {
-    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
-    !matches!(state, Some('Z' | 'X') | None)
+    !matches!(stat(pid).as_ref().and_then(|fields| fields.chars().next()), Some('Z' | 'X') | None)
+}
+
+/// Whether a process is stopped by a signal.
+pub fn stopped(pid: u32) -> bool {
+    stat(pid).is_some_and(|fields| fields.starts_with('T'))
+}
+
+pub fn parent(pid: u32) -> Option<u32> {
+    stat(pid)?.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// The fields of `/proc/PID/stat` from the state on.
+fn stat(pid: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')').map(|(_, rest)| rest.trim_start().to_string())
 }
 
 pub fn cmdline(pid: u32) -> String {
     fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " ")
 }
 
+/// The name a process goes by in `ps`.
+pub fn name(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_string()
+}
+
+/// `NAME=value` as the process was started with.
+pub fn environment(pid: u32) -> Vec<String> {
+    let bytes = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    bytes.split(|byte| *byte == 0).map(|one| String::from_utf8_lossy(one).into_owned()).collect()
+}
+
+/// Every process there is.
+pub fn all() -> Vec<u32> {
+    let entries = fs::read_dir("/proc").expect("/proc is there");
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok()).collect()
+}
+
 /// Live processes whose command line contains this mark.
 pub fn children_marked(mark: &str) -> Vec<u32> {
-    let entries = fs::read_dir("/proc").expect("/proc is there");
-    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|pid| alive(*pid) && cmdline(*pid).contains(mark)).collect()
+    all().into_iter().filter(|pid| alive(*pid) && cmdline(*pid).contains(mark)).collect()
 }

@@ -2,9 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::CommandFactory;
+use clap::Command;
 
-use crate::args::Cli;
 use crate::error::{CliError, Usage};
 use crate::ui::Ui;
 
@@ -58,21 +57,21 @@ pub struct HelpArgs {
     pub topic: Option<String>,
 }
 
-pub fn run(args: HelpArgs, ui: &Ui) -> Result<ExitCode, CliError> {
+/// `nexus` is the whole command line, with all its verbs.
+pub fn run(args: HelpArgs, nexus: Command, ui: &Ui) -> Result<ExitCode, CliError> {
     let text = match args.topic.as_deref() {
         None => SHORT.to_string(),
-        Some("all") => all(),
+        Some("all") => all(&nexus),
         Some("selectors") => SELECTORS.to_string(),
-        Some(verb) => of_verb(verb)?,
+        Some(verb) => of_verb(nexus, verb)?,
     };
     ui.data(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Every verb and what it does.
-fn all() -> String {
-    let command = Cli::command();
-    let verbs: Vec<_> = command.get_subcommands().filter(|verb| !verb.is_hide_set()).collect();
+fn all(nexus: &Command) -> String {
+    let verbs: Vec<_> = nexus.get_subcommands().filter(|verb| !verb.is_hide_set()).collect();
     let width = verbs.iter().map(|verb| verb.get_name().len()).max().unwrap_or(0);
     let lines: String = verbs
         .iter()
@@ -84,20 +83,19 @@ fn all() -> String {
     format!("{lines}\n  --color auto|always|never\n  --version\n\nmore: nexus help <verb>, nexus help selectors\n")
 }
 
-fn of_verb(verb: &str) -> Result<String, CliError> {
-    let mut command = Cli::command();
-    command.build();
-    match command.find_subcommand_mut(verb).filter(|verb| !verb.is_hide_set()) {
+fn of_verb(mut nexus: Command, verb: &str) -> Result<String, CliError> {
+    nexus.build();
+    let near = suggestion(&nexus, verb);
+    match nexus.find_subcommand_mut(verb).filter(|verb| !verb.is_hide_set()) {
         Some(found) => Ok(found.render_long_help().to_string()),
-        None => Err(Usage::new(format!("there is no verb {verb}"), suggestion(verb)).of("help")),
+        None => Err(Usage::new(format!("there is no verb {verb}"), near).of("help")),
     }
 }
 
 /// `usage: nexus kill [OPTIONS] <SEL>...`
-pub fn usage_line(verb: &str) -> String {
-    let mut command = Cli::command();
-    command.build();
-    let usage = match command.find_subcommand_mut(verb) {
+pub fn usage_line(mut nexus: Command, verb: &str) -> String {
+    nexus.build();
+    let usage = match nexus.find_subcommand_mut(verb) {
         Some(found) => found.render_usage().to_string(),
         None => "Usage: nexus [VERB]".to_string(),
     };
@@ -105,12 +103,12 @@ pub fn usage_line(verb: &str) -> String {
 }
 
 /// What to type instead of a verb that does not exist.
-pub fn suggestion(typed: &str) -> String {
-    format!("nexus {}, or nexus help", nearest_verb(typed))
+pub fn suggestion(nexus: &Command, typed: &str) -> String {
+    format!("nexus {}, or nexus help", nearest_verb(nexus, typed))
 }
 
 /// The verb most like what was typed; for words of other tools the one that does the same.
-pub fn nearest_verb(typed: &str) -> String {
+pub fn nearest_verb(nexus: &Command, typed: &str) -> String {
     let same = match typed {
         "rm" | "delete" | "del" | "dequeue" => Some("remove"),
         "log" | "follow" | "tail" | "output" => Some("logs"),
@@ -124,20 +122,22 @@ pub fn nearest_verb(typed: &str) -> String {
     if let Some(verb) = same {
         return verb.into();
     }
-    let command = Cli::command();
-    let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(|verb| verb.get_name());
+    let verbs = nexus.get_subcommands().filter(|verb| !verb.is_hide_set()).map(|verb| verb.get_name());
     let distance = |verb: &&str| strsim::damerau_levenshtein(verb, typed);
     verbs.min_by_key(distance).unwrap_or("help").to_string()
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+    use crate::args::Cli;
 
     #[test]
     fn the_nearest_verb_is_found() {
         for (typed, verb) in [("ad", "add"), ("kil", "kill"), ("statsu", "status"), ("log", "logs"), ("rm", "remove")] {
-            assert_eq!(nearest_verb(typed), verb);
+            assert_eq!(nearest_verb(&Cli::command(), typed), verb);
         }
     }
 
@@ -153,9 +153,9 @@ mod tests {
 
     #[test]
     fn usage_lines_name_the_verb() {
-        assert_eq!(usage_line("kill"), "usage: nexus kill [OPTIONS] <SEL>...");
-        assert!(of_verb("add").unwrap().contains("--gpus"));
-        assert!(of_verb("__service").is_err());
-        assert!(all().contains("nexus history  Show ended jobs"));
+        assert_eq!(usage_line(Cli::command(), "kill"), "usage: nexus kill [OPTIONS] <SEL>...");
+        assert!(of_verb(Cli::command(), "add").unwrap().contains("--gpus"));
+        assert!(of_verb(Cli::command(), "__service").is_err());
+        assert!(all(&Cli::command()).contains("nexus history  Show ended jobs"));
     }
 }

@@ -9,6 +9,9 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::{Shared, stream};
 
+/// Bytes of events sent at once, about.
+const PIECE: usize = 16 << 10;
+
 /// Subscribed before the first byte of the answer: what a client reads after that is never older than
 /// the first event it hears.
 pub async fn follow(State(app): State<Shared>) -> Response {
@@ -22,17 +25,24 @@ pub async fn follow(State(app): State<Shared>) -> Response {
                 event = events.recv() => event,
                 () = sender.closed() => break,
             };
-            part = match event {
+            let mut text = match event {
                 Ok(event) => frame(&event),
                 Err(RecvError::Lagged(_)) => frame(&Event { number: 0, what: What::Missed }),
                 Err(RecvError::Closed) => break,
             };
+            // What has piled up goes in one piece.
+            while text.len() < PIECE
+                && let Ok(event) = events.try_recv()
+            {
+                text.push_str(&frame(&event));
+            }
+            part = Bytes::from(text);
         }
     });
     ([(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")], body).into_response()
 }
 
-fn frame(event: &Event) -> Bytes {
+fn frame(event: &Event) -> String {
     let json = serde_json::to_string(event).expect("an event is plain data");
-    Bytes::from(format!("id: {}\ndata: {json}\n\n", event.number))
+    format!("id: {}\ndata: {json}\n\n", event.number)
 }

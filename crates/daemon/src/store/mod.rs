@@ -8,6 +8,8 @@ mod restore;
 mod spec;
 mod write;
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -34,6 +36,8 @@ const STATEMENT_CACHE: usize = 64;
 pub enum StoreError {
     #[error("failed to open the database {path}")]
     Open { path: PathBuf, source: rusqlite::Error },
+    #[error("failed to make the database {path}")]
+    Make { path: PathBuf, source: std::io::Error },
     #[error("failed to write the database {path}")]
     Write { path: PathBuf, source: rusqlite::Error },
     #[error("failed to read the database {path}")]
@@ -55,6 +59,9 @@ impl StoreError {
             }
             StoreError::Decode { path, source } => {
                 return Problem::Database { path: path.display().to_string(), error: source.to_string() };
+            }
+            StoreError::Make { path, source } => {
+                return Problem::HomeUnusable { path: path.display().to_string(), error: source.to_string() };
             }
             StoreError::Open { path, source }
             | StoreError::Write { path, source }
@@ -86,6 +93,7 @@ impl Store {
     /// Opens or makes the database; `network` chooses the rollback journal.
     pub fn open(path: &Path, network: bool) -> Result<Store, StoreError> {
         let open = |source| StoreError::Open { path: path.to_path_buf(), source };
+        make_private(path).map_err(|source| StoreError::Make { path: path.to_path_buf(), source })?;
         let mut db = Connection::open(path).map_err(open)?;
         let format: u32 = db.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(open)?;
         if format > FORMAT {
@@ -179,6 +187,11 @@ impl Readers {
         self.idle.lock().expect("no reader panics while it holds the lock").push(db);
         answer
     }
+}
+
+/// Readable by its owner alone; SQLite gives the files beside it the same mode.
+fn make_private(path: &Path) -> std::io::Result<()> {
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path).map(drop)
 }
 
 fn open_reader(path: &Path) -> rusqlite::Result<Connection> {

@@ -1,5 +1,7 @@
 //! That jobs outlive the service, and what becomes of them when their shim does not.
 
+use std::process::Stdio;
+
 use nexus_api::run_dir::{Cause, EXIT, STARTED, Started};
 use nexus_node::inspect::{Seen, inspect};
 use nexus_node::{Report, processes};
@@ -102,7 +104,10 @@ fn a_shim_that_died_without_a_service_is_noticed_later() {
 #[test]
 fn after_a_reboot_nobody_elses_process_is_touched() {
     let stage = Stage::new();
-    let mut bystander = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+    // Leads a session, as the command of a run does.
+    let mut bystander =
+        std::process::Command::new("setsid").args(["sleep", "60"]).stdout(Stdio::null()).spawn().unwrap();
+    wait_until("its session", || processes::stat(bystander.id()).unwrap().session == bystander.id());
     let stat = processes::stat(bystander.id()).unwrap();
     let marker = Started {
         format: 1,

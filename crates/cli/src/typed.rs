@@ -1,0 +1,89 @@
+//! What may be typed after `add`: its options, whose docs are the manual, and the command.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Add a job to the queue
+///
+/// One argument is a shell command and goes unchanged to bash -c. Two or more arguments, or any after --,
+/// are a program and its exact arguments, without a shell. Options of add stand before the command: from its
+/// first word on, all belongs to it. The job gets the environment and the folder of this moment.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  nexus add \"python train.py --model gpt2\"
+  nexus add --gpus 2 --time 4h python train.py --lr 3
+  nexus add --gpus 0 \"tar czf data.tgz data && rm -r data\"")]
+pub struct AddArgs {
+    /// A name, for name:x
+    #[arg(long)]
+    pub name: Option<String>,
+    /// A project, for project:x
+    #[arg(long)]
+    pub project: Option<String>,
+    /// How many GPUs it needs, 0 for a job on the CPU [default: 1]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    pub gpus: Option<String>,
+    /// How many CPUs it needs [default: 1 for a CPU job, else 0]
+    #[arg(long, value_name = "N")]
+    pub cpus: Option<u16>,
+    /// GPUs it may use, as in 0-3,5
+    #[arg(long, value_name = "GPUS")]
+    pub on: Vec<String>,
+    /// Lower runs first, may be negative
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    pub priority: i32,
+    /// Ends it after this time, as in 90s, 30m, 4h, 2d
+    #[arg(long, value_name = "TIME")]
+    pub time: Option<String>,
+    /// Sends a signal before the time limit, as in USR1@120s
+    #[arg(long, value_name = "SIGNAL@TIME")]
+    pub signal: Option<String>,
+    /// Time between TERM and KILL when it is ended [default: 10s]
+    #[arg(long, value_name = "TIME")]
+    pub grace: Option<String>,
+    /// How often it is tried again when it fails
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub retries: u32,
+    /// Sets a variable for it
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub env: Vec<String>,
+    /// Sets the variables of a file with lines NAME=value
+    #[arg(long, value_name = "FILE")]
+    pub env_file: Vec<PathBuf>,
+    /// The folder it runs in [default: this one]
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+    /// A further copy of its output, appended to this file
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// A tag, for tag:x
+    #[arg(long)]
+    pub tag: Vec<String>,
+    /// How many copies are queued
+    #[arg(short = 'x', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub copies: u32,
+    /// Keeps it from starting until nexus release
+    #[arg(long)]
+    pub hold: bool,
+    /// Gives it pipes instead of a terminal
+    #[arg(long)]
+    pub no_tty: bool,
+    /// Says where it would start, and queues nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Prints the jobs as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Prints the id alone
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// A shell command in quotes, or a program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+/// Whether `--` stood before the command, which makes up the last `words` of what was typed.
+pub fn is_escaped(raw: &[OsString], words: usize) -> bool {
+    raw.len().checked_sub(words + 1).is_some_and(|before| raw[before] == "--")
+}

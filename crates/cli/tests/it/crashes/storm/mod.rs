@@ -1,0 +1,96 @@
+//! `kill -9` of the service at random moments while clients add, kill, remove, hold and release and jobs end.
+//!
+//! What really ran is told by a ledger that the jobs themselves write; at the end it is held against what nexus
+//! says. `NEXUS_TEST_SEED=7` chooses the seed, `NEXUS_TEST_LONG=1` plays 100 rounds instead of 30.
+
+mod client;
+mod ledger;
+mod verdict;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nexus_testkit::{Chance, Nexus, alive, kill, signal, until};
+
+use crate::NEXUS;
+use client::{Client, Entry};
+use ledger::Ledger;
+
+const GPUS: u16 = 4;
+const CLIENTS: u64 = 3;
+const SEED: &str = "NEXUS_TEST_SEED";
+
+/// The longest a service may live in the storm.
+const LONGEST_LIFE_MS: u64 = 400;
+
+/// Ends the clients, also when the test fails meanwhile.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn nothing_is_lost_or_doubled_in_a_storm_of_kills() {
+    let seed = Chance::seed_from(SEED);
+    let rounds = if std::env::var_os("NEXUS_TEST_LONG").is_some() { 100 } else { 30 };
+    println!("{SEED}={seed}, {rounds} rounds");
+    let begin = Instant::now();
+    let nexus = Nexus::fresh(NEXUS);
+    std::fs::create_dir(nexus.home()).expect("a fresh home");
+    std::fs::write(nexus.home().join("config.toml"), "[jobs]\nretry_wait = \"1s\"\n").expect("a fresh home");
+    nexus.start(GPUS);
+    let ledger: PathBuf = nexus.file("ledger", "");
+    nexus.file("job.sh", include_str!("job.sh"));
+
+    let over = AtomicBool::new(false);
+    let mut entries: Vec<Entry> = std::thread::scope(|scope| {
+        let (nexus, over, ledger) = (&nexus, &over, &ledger);
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|number| scope.spawn(move || Client::new(nexus, ledger, seed * CLIENTS + number).play(over)))
+            .collect();
+        let ending = Ending(over);
+        rage(nexus, rounds, &mut Chance::from_seed(seed));
+        drop(ending);
+        clients.into_iter().flat_map(|client| client.join().expect("a client does not panic")).collect()
+    });
+    let raged = begin.elapsed();
+
+    verdict::holds_kept(&nexus, &entries);
+    client::finish(&nexus, &mut entries);
+    let jobs = verdict::all_ended(&nexus);
+    let ledger = Ledger::read(&ledger);
+    let mut wrong = verdict::of_jobs(&jobs, &entries, &ledger);
+    wrong.extend(ledger.shared_gpus());
+    wrong.extend(verdict::of_home(&nexus, &jobs));
+    println!(
+        "{} jobs, {} acknowledged, {} runs; storm {raged:.1?}, all {:.1?}",
+        jobs.len(),
+        entries.len(),
+        ledger.runs(),
+        begin.elapsed()
+    );
+    assert!(wrong.is_empty(), "{SEED}={seed}: {} findings\n{}", wrong.len(), wrong.join("\n"));
+    assert!(entries.len() >= rounds * 2, "the storm had too few jobs to mean anything: {}", entries.len());
+}
+
+/// Kills the service over and over; clients start it again. Now and then its launcher goes with it or alone.
+fn rage(nexus: &Nexus, rounds: usize, chance: &mut Chance) {
+    for _ in 0..rounds {
+        let service = until("clients have started the service again", || nexus.service_process());
+        // The moment is the experiment.
+        std::thread::sleep(Duration::from_millis(chance.below(LONGEST_LIFE_MS)));
+        let launcher = chance.one_in(4).then(|| nexus.launcher_of(service)).flatten();
+        if let Some(launcher) = launcher {
+            kill(launcher, signal::SIGKILL);
+            if chance.one_in(2) {
+                continue;
+            }
+        }
+        kill(service, signal::SIGKILL);
+        until("the service is gone", || (!alive(service)).then_some(()));
+    }
+}

@@ -1,0 +1,146 @@
+//! Holds what nexus says against what was acknowledged and what the ledger tells.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use nexus_testkit::{Nexus, until};
+use serde_json::Value;
+
+use super::client::Entry;
+use super::ledger::{Ledger, Left, Part};
+
+/// Jobs that were held, and not released since, are held still.
+pub fn holds_kept(nexus: &Nexus, entries: &[Entry]) {
+    let kept: Vec<&Entry> = entries.iter().filter(|entry| entry.is_kept()).collect();
+    let live = by_id(&nexus.json(&["ls", "--json"]));
+    for entry in kept {
+        let state = live.get(&entry.id).map(|job| job["state"].clone());
+        assert_eq!(state, Some("held".into()), "{entry:?}");
+    }
+}
+
+/// Waits until nothing is alive; every job there ever was.
+pub fn all_ended(nexus: &Nexus) -> BTreeMap<String, Value> {
+    let waited = nexus.run_limited(&["wait", "--all"]);
+    let left = nexus.json(&["ls", "--json"]);
+    assert!(left.as_array().is_some_and(Vec::is_empty), "{waited}\nstill alive: {left:#}");
+    by_id(&nexus.json(&["history", "--all", "--json"]))
+}
+
+pub fn of_jobs(jobs: &BTreeMap<String, Value>, entries: &[Entry], ledger: &Ledger) -> Vec<String> {
+    let parts = ledger.parts();
+    let entries: BTreeMap<&str, &Entry> = entries.iter().map(|entry| (entry.id.as_str(), entry)).collect();
+    let lost = entries.values().filter(|entry| !jobs.contains_key(&entry.id));
+    let mut findings: Vec<String> =
+        lost.map(|entry| format!("acknowledged and not there: {entry:?}, ledger {:?}", parts.get(&entry.id))).collect();
+    let unknown = parts.iter().filter(|(id, _)| !jobs.contains_key(*id));
+    findings.extend(unknown.map(|(id, part)| format!("ran and is not there: {id} {part:?}")));
+    let nothing = Part::default();
+    for (id, job) in jobs {
+        let (part, entry) = (parts.get(id).unwrap_or(&nothing), entries.get(id.as_str()).copied());
+        if let Err(why) = ran_once(part).and_then(|()| state_is_true(job, part, entry)) {
+            let (state, reason, code) = (&job["state"], &job["reason"], &job["exit_code"]);
+            let said = format!("{state} {reason} code {code} signal {} runs {}", job["signal"], job["attempt"]);
+            findings.push(format!("{id}: {why}\n    nexus: {said}\n    ledger: {part:?}\n    asked: {entry:?}"));
+        }
+    }
+    findings
+}
+
+fn ran_once(part: &Part) -> Result<(), String> {
+    match part.starts.iter().find(|(_, times)| **times > 1) {
+        Some((attempt, times)) => Err(format!("attempt {attempt} ran {times} times")),
+        None => Ok(()),
+    }
+}
+
+fn state_is_true(job: &Value, part: &Part, entry: Option<&Entry>) -> Result<(), String> {
+    let (state, reason) = (job["state"].as_str().unwrap_or_default(), job["reason"].as_str().unwrap_or_default());
+    let (code, signal) = (job["exit_code"].as_i64(), job["signal"].as_i64());
+    // Of one whose acknowledgement was cut off `finish` may have been the end.
+    let end_tried = entry.is_none_or(Entry::end_tried);
+    let must = |holds: bool, why: &str| if holds { Ok(()) } else { Err(why.to_string()) };
+    let last = part.ends.last_key_value().map(|(_, ends)| ends[0]);
+    if let Some(entry) = entry {
+        must(!entry.acknowledged("remove") || state == "killed", "removed, but not killed")?;
+        must(!entry.acknowledged("remove") || part.starts.is_empty() || end_of_a_retry(part), "removed, but ran")?;
+        must(!entry.long || state == "killed", "never ends by itself, but was not killed")?;
+    }
+    if state == "killed" {
+        must(end_tried, "killed, but nobody asked for that")?;
+    }
+    match last {
+        None if part.starts.is_empty() => must(state == "killed" && code.is_none(), "never ran, but was not killed"),
+        // Shot after its grace, before it could say so.
+        None => must(state == "killed" && signal == Some(9), "no end in the ledger"),
+        Some(Left::Asked) => must((state, reason, code) == ("killed", "user", Some(143)), "ended because it was asked"),
+        // The request met one that was leaving by itself, or between two attempts.
+        Some(Left::Exit(_) | Left::Signal(_)) if state == "killed" => Ok(()),
+        Some(Left::Exit(0)) => must((state, code) == ("completed", Some(0)), "exited with 0"),
+        Some(Left::Exit(own)) => {
+            must((state, reason, code) == ("failed", "exit", Some(own)), "exited with a code of its own")
+        }
+        Some(Left::Signal(own)) => {
+            must((state, reason, signal) == ("failed", "signal", Some(own)), "was ended by a signal")
+        }
+    }
+}
+
+/// Whether its first attempt had failed when it was removed.
+fn end_of_a_retry(part: &Part) -> bool {
+    part.starts.keys().eq([&1]) && part.ends.get(&1) == Some(&vec![Left::Exit(7)])
+}
+
+/// Nothing runs, nothing is left lying about, the numbers add up and the database is whole.
+pub fn of_home(nexus: &Nexus, jobs: &BTreeMap<String, Value>) -> Vec<String> {
+    let mut findings = Vec::new();
+    let left = nexus.job_processes();
+    findings.extend((!left.is_empty()).then(|| format!("still running: {left:?}")));
+    let status = nexus.json(&["status", "--json"]);
+    for state in ["completed", "failed", "killed"] {
+        let counted = jobs.values().filter(|job| job["state"] == state).count() as u64;
+        let told = &status["history"][state];
+        findings.extend((*told != counted).then(|| format!("{told} {state} in the status, {counted} in the history")));
+    }
+    findings.extend(untidy(&nexus.home().join("logs")));
+    let database = nexus.home().join("nexus.db");
+    let check = "import sqlite3,sys; print(sqlite3.connect(sys.argv[1]).execute('pragma integrity_check').fetchall())";
+    let checked = Command::new("python3").args(["-c", check]).arg(database).output().expect("python3 is there");
+    let said = String::from_utf8_lossy(&checked.stdout);
+    findings.extend((said.trim() != "[('ok',)]").then(|| format!("integrity_check: {said}")));
+    findings
+}
+
+/// Run directories that hold more than logs, after they were given the time to be cleared.
+fn untidy(logs: &Path) -> Option<String> {
+    let begin = std::time::Instant::now();
+    until("run directories are looked at", || {
+        let mut left = Vec::new();
+        for entry in std::fs::read_dir(logs).expect("logs are there").flatten() {
+            collect_leftovers(&entry.path(), &mut left);
+        }
+        // The first is shown, and how many there are.
+        match left.is_empty() {
+            true => Some(None),
+            false if begin.elapsed().as_secs() < 20 => None,
+            false => Some(Some(format!("not tidied within 20 s: {} files, as {}", left.len(), left[0]))),
+        }
+    })
+}
+
+fn collect_leftovers(dir: &Path, left: &mut Vec<String>) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        match name.as_str() {
+            "stdout.log" | "stderr.log" | "order.idx" => {}
+            _ if name.starts_with("attempt_") => collect_leftovers(&entry.path(), left),
+            _ => left.push(entry.path().display().to_string()),
+        }
+    }
+}
+
+fn by_id(jobs: &Value) -> BTreeMap<String, Value> {
+    let jobs = jobs.as_array().expect("a list of jobs");
+    jobs.iter().map(|job| (job["id"].as_str().expect("an id").to_string(), job.clone())).collect()
+}
