@@ -39,6 +39,9 @@ const AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// Quiet for this long, the engine cleans up behind deleted secrets.
 const IDLE: Duration = Duration::from_millis(300);
 
+/// That runs were tidied goes with the next commit, or when this many have come together.
+const TIDIED_TOGETHER: usize = 64;
+
 /// How long a start waits for company before it is committed alone.
 const COMPANY: Duration = Duration::from_millis(5);
 
@@ -67,6 +70,8 @@ pub enum Message {
     /// Failures up to now were looked at.
     Looked,
     Report(Report),
+    /// The directory of an ended run was cleared.
+    Tidied(RunId),
     /// A question about live facts.
     Ask(Box<dyn FnOnce(&World) + Send>),
 }
@@ -129,8 +134,7 @@ impl Engine {
             missing: BTreeSet::new(),
         };
         self.log.write(&["Service started".into()]);
-        let left: Vec<RunPlace> = self.store.untidy_runs()?.into_iter().map(|run| self.run_place(run)).collect();
-        watch.tidied = left.iter().map(|place| place.run).collect();
+        let left = self.store.untidy_runs()?.into_iter().map(|run| self.run_place(run)).collect();
         self.node.tidy(left);
         let mut turn = Turn::default();
         self.report(Report::Machine(self.machine.clone()), &mut turn, &mut watch);
@@ -182,6 +186,7 @@ impl Engine {
     fn take(&mut self, message: Message, turn: &mut Turn, watch: &mut Watch) {
         match message {
             Message::Report(report) => self.report(report, turn, watch),
+            Message::Tidied(run) => watch.tidied.push(run),
             Message::Ask(question) => question(&self.world),
             Message::Submit { specs, reply } => match self.submit(specs, turn) {
                 Ok(ids) => turn.replies.push(Box::new(move |done| drop(reply.send(done.map(|()| ids))))),
@@ -281,7 +286,9 @@ impl Engine {
     /// Decide, commit, act.
     fn finish(&mut self, mut turn: Turn, watch: &mut Watch) -> Result<(), StoreError> {
         turn.batch.events.extend(decide(&mut self.world, clock::now()));
-        turn.batch.tidied = std::mem::take(&mut watch.tidied);
+        if !turn.batch.is_empty() || watch.tidied.len() >= TIDIED_TOGETHER {
+            turn.batch.tidied = std::mem::take(&mut watch.tidied);
+        }
         turn.batch.simulated = self.simulated();
         if !turn.batch.is_empty()
             && let Err(error) = self.store.commit(&turn.batch)
@@ -344,10 +351,7 @@ impl Engine {
                     observes.push(self.run_place(run));
                 }
                 Effect::Stop { run } => stops.push(self.run_place(run)),
-                Effect::Tidy { run } => {
-                    watch.tidied.push(run);
-                    tidies.push(self.run_place(run));
-                }
+                Effect::Tidy { run } => tidies.push(self.run_place(run)),
             }
         }
         if !starts.is_empty() {

@@ -2,7 +2,9 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
@@ -11,12 +13,23 @@ use rustix::fs::FlockOperation;
 /// Under this much free space no new job is taken, so that the ends of running ones still find room.
 pub const DISK_RESERVE: u64 = 8 << 20;
 
+/// A service that starts or was killed, and its launcher, are past their moments within this time.
+const LOCK_PATIENCE: Duration = Duration::from_secs(10);
+const LOCK_AGAIN: Duration = Duration::from_millis(2);
+
 /// Held for the life of the service: one service a home.
 pub struct HomeLock {
-    _file: File,
+    file: File,
 }
 
-/// Makes the folders and takes the lock; none if another service holds it.
+impl HomeLock {
+    /// The same lock in another hand: it is free when all have let go.
+    pub fn share(&self) -> std::io::Result<File> {
+        self.file.try_clone()
+    }
+}
+
+/// Makes the folders and takes the lock; none if another service answers here.
 pub fn claim(home: &Home) -> Result<Option<HomeLock>, Problem> {
     make_private(&home.dir)?;
     if home.socket_dir() != home.dir {
@@ -30,10 +43,18 @@ pub fn claim(home: &Home) -> Result<Option<HomeLock>, Problem> {
         .mode(0o600)
         .open(home.lock())
         .map_err(|error| unusable(&home.dir, error))?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(HomeLock { _file: file })),
-        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-        Err(error) => Err(unusable(&home.dir, error.into())),
+    let until = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Some(HomeLock { file })),
+            Err(rustix::io::Errno::WOULDBLOCK) if UnixStream::connect(home.socket()).is_ok() => return Ok(None),
+            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(LOCK_AGAIN),
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let error = format!("{} is held by a process that does not answer", home.lock().display());
+                return Err(Problem::NotStarted { error });
+            }
+            Err(error) => return Err(unusable(&home.dir, error.into())),
+        }
     }
 }
 

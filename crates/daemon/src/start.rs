@@ -49,7 +49,7 @@ pub fn run(home: Home, options: Options) -> ExitCode {
         Ok(None) => return say(&StartReport::AlreadyRuns, ExitCode::SUCCESS),
         Err(problem) => return say(&StartReport::Failed { problem }, ExitCode::FAILURE),
     };
-    match prepare(&home, &options) {
+    match prepare(&home, &lock, &options) {
         Ok(parts) => serve(home, parts, lock),
         Err(problem) => say(&StartReport::Failed { problem }, ExitCode::FAILURE),
     }
@@ -77,7 +77,7 @@ struct Parts {
     containment: String,
 }
 
-fn prepare(home: &Home, options: &Options) -> Result<Parts, Problem> {
+fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Problem> {
     let user_home = std::env::var_os("HOME").map(PathBuf::from);
     let config = config::load(&home.config(), user_home.as_deref())?;
     let store = Store::open(&home.database(), home.network).map_err(|error| error.problem())?;
@@ -92,7 +92,7 @@ fn prepare(home: &Home, options: &Options) -> Result<Parts, Problem> {
     })?;
     let world = store.restore().map_err(|error| error.problem())?;
     let (to_engine, inbox) = mpsc::channel();
-    let node = open_node(home, to_engine.clone())?;
+    let node = open_node(home, lock, to_engine.clone())?;
     let containment = match node.containment() {
         Containment::Cgroup(_) => "cgroup",
         Containment::Session => "session",
@@ -138,25 +138,36 @@ fn simulated_gpus(store: &Store, options: &Options) -> Result<u16, Problem> {
     }
 }
 
-fn open_node(home: &Home, engine: mpsc::Sender<Message>) -> Result<Node, Problem> {
+fn open_node(home: &Home, lock: &HomeLock, engine: mpsc::Sender<Message>) -> Result<Node, Problem> {
+    let guard = lock.share().map_err(|error| Problem::NotStarted { error: error.to_string() })?;
     let config = NodeConfig {
         reports: home.reports(),
         launcher: vec!["/proc/self/exe".into(), "__launcher".into()],
         cgroups: true,
+        guard: Some(guard),
     };
     let sink = move |report: NodeReport| {
-        for report in reports(report) {
+        for message in messages(report) {
             // The engine is gone: the service is going down, and the next one will look for itself.
-            let _ = engine.send(Message::Report(report));
+            let _ = engine.send(message);
         }
     };
     Node::open(config, Box::new(sink)).map_err(|error| Problem::NotStarted { error: error.to_string() })
+}
+
+/// A node's report as the engine takes it.
+fn messages(report: NodeReport) -> Vec<Message> {
+    match report {
+        NodeReport::Tidied { run } => vec![Message::Tidied(run)],
+        report => reports(report).into_iter().map(Message::Report).collect(),
+    }
 }
 
 /// A node's report in core's words.
 fn reports(report: NodeReport) -> Vec<Report> {
     let now = clock::now();
     match report {
+        NodeReport::Tidied { .. } => vec![],
         NodeReport::Started { run, pid, at_ms } => vec![Report::Started { run, pid, at: Time(at_ms) }],
         NodeReport::Ended { run, record } => {
             // The record knows when it began, should that message have been lost.

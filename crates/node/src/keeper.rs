@@ -24,9 +24,9 @@ use crate::inspect::{InspectError, Seen, claim, inspect};
 use crate::launch::Launcher;
 use crate::launcher::Reply;
 use crate::leftovers::Leftovers;
-use crate::node::{Mailbox, NodeConfig, Report, Request, RunPlace};
 use crate::processes::{self, Process};
 use crate::reports::Reports;
+use crate::words::{Mailbox, NodeConfig, Report, Request, RunPlace, Sink};
 
 /// A launcher that dies this often over one run will not start it.
 const LAUNCHES: u32 = 3;
@@ -46,7 +46,7 @@ pub(crate) struct Parts {
     pub config: NodeConfig,
     pub containment: Containment,
     pub boot_id: String,
-    pub sink: Box<dyn Fn(Report) + Send + Sync>,
+    pub sink: Arc<Sink>,
     pub requests: Receiver<Request>,
     pub wake: Arc<OwnedFd>,
     pub mailbox: Mailbox,
@@ -58,7 +58,7 @@ pub(crate) struct Keeper {
     config: NodeConfig,
     containment: Containment,
     boot_id: String,
-    sink: Box<dyn Fn(Report) + Send + Sync>,
+    sink: Arc<Sink>,
     requests: Receiver<Request>,
     wake: Arc<OwnedFd>,
     mailbox: Mailbox,
@@ -251,7 +251,7 @@ impl Keeper {
     fn revive_launcher(&mut self) -> std::io::Result<&mut Launcher> {
         match &mut self.launcher {
             Some(launcher) => Ok(launcher),
-            none => Ok(none.insert(Launcher::start(&self.config.launcher)?)),
+            none => Ok(none.insert(Launcher::start(&self.config.launcher, self.config.guard.as_ref())?)),
         }
     }
 

@@ -2,6 +2,7 @@
 //! take yet is kept, or else both sides could wait for each other with full buffers.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -27,17 +28,22 @@ pub struct Heard {
 }
 
 impl Launcher {
-    /// Starts `command`, a program and its arguments, with the stream as its standard input.
-    pub fn start(command: &[OsString]) -> io::Result<Launcher> {
+    /// Starts `command`, a program and its arguments, with the stream as its standard input and the guard as its
+    /// standard output.
+    pub fn start(command: &[OsString], guard: Option<&File>) -> io::Result<Launcher> {
         let [program, arguments @ ..] = command else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "no launcher is named"));
         };
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
+        let guard = match guard {
+            Some(guard) => Stdio::from(guard.try_clone()?),
+            None => Stdio::null(),
+        };
         let process = Command::new(program)
             .args(arguments)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(Stdio::null())
+            .stdout(guard)
             .stderr(Stdio::null())
             .spawn()?;
         Ok(Launcher { process, stream: ours, outgoing: Vec::new(), incoming: Vec::new() })

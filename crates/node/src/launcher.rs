@@ -12,8 +12,9 @@ use crate::frame;
 use crate::shim::{self, Known};
 use crate::signals;
 
-/// Where the launcher keeps the socket to the service; 0, 1 and 2 are `/dev/null`.
+/// Where the launcher keeps the socket to the service and the guard; 0, 1 and 2 are `/dev/null`.
 const SOCKET: RawFd = 3;
+const GUARD: RawFd = 4;
 
 /// The answer to one request, a [`RunSpec`].
 #[derive(Debug, Serialize, Deserialize)]
@@ -23,7 +24,8 @@ pub(crate) enum Reply {
     Failed { run: String, error: String },
 }
 
-/// Serves requests that come on standard input, a stream socket, until its end.
+/// Serves requests that come on standard input, a stream socket, until its end. Standard output is no output but
+/// the guard: the home's lock, held for as long as a start may be on its way.
 pub fn main() -> ! {
     let code = match serve() {
         Ok(()) => 0,
@@ -56,8 +58,11 @@ fn serve() -> io::Result<()> {
 fn take_over_descriptors() -> io::Result<OwnedFd> {
     // SAFETY: descriptors are plain numbers; nothing in this process uses those that are replaced and closed.
     unsafe {
-        if libc::dup3(libc::STDIN_FILENO, SOCKET, libc::O_CLOEXEC) < 0 {
-            return Err(io::Error::last_os_error());
+        // The guard first: on its way it may lie where the socket goes.
+        for (from, to) in [(libc::STDOUT_FILENO, GUARD), (libc::STDIN_FILENO, SOCKET)] {
+            if libc::dup3(from, to, libc::O_CLOEXEC) < 0 {
+                return Err(io::Error::last_os_error());
+            }
         }
         let null = File::options().read(true).write(true).open("/dev/null")?.into_raw_fd();
         for standard in 0..=2 {
@@ -65,7 +70,7 @@ fn take_over_descriptors() -> io::Result<OwnedFd> {
                 return Err(io::Error::last_os_error());
             }
         }
-        close_from(SOCKET + 1);
+        close_from(GUARD + 1);
         Ok(OwnedFd::from_raw_fd(SOCKET))
     }
 }
@@ -92,7 +97,8 @@ fn fork_shim(spec: RunSpec, known: &Known) -> io::Result<u32> {
         0 => {
             // SAFETY: the child's copy of the socket, which it must not keep open.
             unsafe { libc::close(SOCKET) };
-            shim::run(spec, known)
+            // SAFETY: the child's copy of the guard, which nobody else in it uses.
+            shim::run(spec, known, unsafe { OwnedFd::from_raw_fd(GUARD) })
         }
         pid => {
             let error = io::Error::last_os_error();

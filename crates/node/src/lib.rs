@@ -23,7 +23,9 @@ mod reports;
 mod shim;
 mod signals;
 mod tidy;
+mod words;
 
 pub use cgroup::Containment;
 pub use last_line::last_line;
-pub use node::{Node, NodeConfig, NodeError, Report, RunPlace};
+pub use node::{Node, NodeError};
+pub use words::{NodeConfig, Report, RunPlace, Sink};

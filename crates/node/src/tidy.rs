@@ -3,39 +3,51 @@
 
 use std::collections::VecDeque;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use nexus_api::run_dir::{EXIT, ORDER, STARTED, STDERR, STDOUT};
 
 use crate::inspect::is_occupied;
+use crate::words::{Report, RunPlace, Sink};
 
-/// Nothing is removed sooner than this after it was asked for.
-const DELAY: Duration = Duration::from_secs(1);
-const PAUSE: Duration = Duration::from_millis(5);
+/// Nothing is removed until no run was started for this long. File systems keep new files away from what was
+/// deleted lately, so that deleting amid a burst of short jobs makes each of them dearer.
+const QUIET: Duration = Duration::from_secs(3);
 
-/// Tidies directories as they come, until the sender is gone.
-pub fn run(incoming: Receiver<PathBuf>) {
-    let mut waiting: VecDeque<(Instant, PathBuf)> = VecDeque::new();
+/// Between one directory and the next, for the same reason.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What the tidier is told.
+pub enum Tidying {
+    Clear(RunPlace),
+    /// A run is being started.
+    Started,
+}
+
+/// Tidies directories as they come and says which, until the sender is gone.
+pub fn run(incoming: &Receiver<Tidying>, sink: &Sink) {
+    let mut waiting: VecDeque<RunPlace> = VecDeque::new();
+    let mut not_before = Instant::now();
     loop {
-        let due = waiting.front().map(|(at, _)| at.saturating_duration_since(Instant::now()).max(PAUSE));
-        let received = match due {
-            Some(due) => incoming.recv_timeout(due),
-            None => incoming.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        let received = if waiting.is_empty() {
+            incoming.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        } else {
+            incoming.recv_timeout(not_before.saturating_duration_since(Instant::now()))
         };
         match received {
-            Ok(dir) => waiting.push_back((Instant::now() + DELAY, dir)),
+            Ok(Tidying::Clear(place)) => waiting.push_back(place),
+            Ok(Tidying::Started) => not_before = Instant::now() + QUIET,
             Err(RecvTimeoutError::Disconnected) => return,
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-        if waiting.front().is_none_or(|(at, _)| *at > Instant::now()) {
-            continue;
-        }
-        if let Some((_, dir)) = waiting.pop_front()
-            && !tidy(&dir)
-        {
-            waiting.push_back((Instant::now() + DELAY, dir));
+            Err(RecvTimeoutError::Timeout) => {
+                not_before = Instant::now() + PAUSE;
+                match waiting.pop_front() {
+                    Some(place) if tidy(&place.dir) => sink(Report::Tidied { run: place.run }),
+                    Some(place) => waiting.push_back(place),
+                    None => {}
+                }
+            }
         }
     }
 }

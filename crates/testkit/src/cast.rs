@@ -11,7 +11,7 @@ impl Nexus {
     /// The process of the service, if there is one.
     pub fn service_process(&self) -> Option<u32> {
         let found: Vec<u32> =
-            self.own_processes().into_iter().filter(|pid| proc::cmdline(*pid).contains(" __service")).collect();
+            self.processes().into_iter().filter(|pid| proc::cmdline(*pid).contains(" __service")).collect();
         // Its child looks like it until it has become the launcher.
         found.iter().find(|pid| proc::parent(**pid).is_some_and(|parent| !found.contains(&parent))).copied()
     }
@@ -24,7 +24,7 @@ impl Nexus {
 
     pub fn launcher_of(&self, service: u32) -> Option<u32> {
         let launcher = |pid: &u32| proc::name(*pid) == "nexus-launcher" && proc::parent(*pid) == Some(service);
-        self.own_processes().into_iter().find(launcher)
+        self.processes().into_iter().find(launcher)
     }
 
     /// Where an attempt of a job keeps its files.
@@ -56,12 +56,9 @@ impl Nexus {
     }
 
     /// Whatever was started with this home in its environment: service, launcher, shims, clients, and jobs.
-    fn own_processes(&self) -> Vec<u32> {
+    pub fn processes(&self) -> Vec<u32> {
         let mark = setting("NEXUS_HOME", &self.home());
-        proc::all()
-            .into_iter()
-            .filter(|pid| proc::alive(*pid) && proc::environment(*pid).contains(&mark))
-            .collect()
+        proc::all().into_iter().filter(|pid| proc::alive(*pid) && proc::environment(*pid).contains(&mark)).collect()
     }
 }
 

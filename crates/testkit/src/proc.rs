@@ -47,3 +47,9 @@ pub fn all() -> Vec<u32> {
 pub fn children_marked(mark: &str) -> Vec<u32> {
     all().into_iter().filter(|pid| alive(*pid) && cmdline(*pid).contains(mark)).collect()
 }
+
+/// Bytes a process has read, from whatever, since it began.
+pub fn bytes_read(pid: u32) -> u64 {
+    let io = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+    io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok()).expect("a process of ours can be looked at")
+}

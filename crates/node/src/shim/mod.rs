@@ -18,6 +18,7 @@ mod tree;
 mod watch;
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -59,15 +60,16 @@ struct Begun {
     started_at_ms: i64,
 }
 
-/// Lives through one run. Called in a process that was forked for it, with the signals of a shim blocked.
-pub fn run(spec: RunSpec, known: &Known) -> ! {
+/// Lives through one run. Called in a process that was forked for it, with the signals of a shim blocked. The guard
+/// is kept until the marker is made, or will never be.
+pub fn run(spec: RunSpec, known: &Known, guard: OwnedFd) -> ! {
     // A panic must not unwind into the launcher's loop, of which this process is a copy.
-    let lived = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| live(spec, known)));
+    let lived = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| live(spec, known, guard)));
     // SAFETY: ends this process. Nothing is buffered.
     unsafe { libc::_exit(i32::from(lived.is_err())) }
 }
 
-fn live(spec: RunSpec, known: &Known) {
+fn live(spec: RunSpec, known: &Known, guard: OwnedFd) {
     let signals = Signals::open();
     let _ = rustix::process::setsid();
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
@@ -75,7 +77,9 @@ fn live(spec: RunSpec, known: &Known) {
     let run = spec.run.clone();
     let reports = spec.reports.clone();
     let shell = spec.shell;
-    let folder = match Folder::take(&spec.dir) {
+    let taken = Folder::take(&spec.dir);
+    drop(guard);
+    let folder = match taken {
         Ok(Some(folder)) => folder,
         Ok(None) => return,
         Err(source) => {

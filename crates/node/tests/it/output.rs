@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use nexus_api::run_dir::{ORDER, RunSpec, STDERR, STDOUT};
 use nexus_node::logs::{LogReader, Which};
+use nexus_node::processes;
 
 use crate::stage::{Stage, exited};
 
@@ -82,6 +83,21 @@ fn the_last_words_are_kept_however_quickly_the_job_ends() {
         assert_eq!(record.lost_output_bytes, 0);
         assert_eq!(stage.log(&run, STDOUT), "last words");
         assert_eq!(stage.log(&run, STDERR), "and these");
+    }
+}
+
+#[test]
+fn what_is_left_in_the_terminal_is_read_after_the_end() {
+    let stage = Stage::new();
+    // The shim sleeps while the job prints more than one read takes, and ends.
+    stage.start(stage.shell("aaa.1", "kill -STOP $PPID; seq 1 3000; seq 1 3000 >&2"));
+    let pid = stage.start_of("aaa.1");
+    crate::stage::wait_until("its end", || processes::stat(pid).is_none_or(|stat| stat.zombie));
+    let shim = processes::stat(processes::stat(pid).unwrap().parent).unwrap().process;
+    assert!(shim.signal(libc::SIGCONT));
+    assert_eq!(stage.end_of("aaa.1").status, exited(0));
+    for name in [STDOUT, STDERR] {
+        assert_eq!(stage.log("aaa.1", name).lines().count(), 3000);
     }
 }
 

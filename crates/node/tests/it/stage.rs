@@ -156,6 +156,7 @@ fn open_node(home: &Path, cgroups: bool) -> (Node, Receiver<Report>) {
         reports: home.join("reports.sock"),
         launcher: std::iter::once(own).chain(arguments).collect(),
         cgroups,
+        guard: None,
     };
     let (sender, reports) = channel();
     let sender = std::sync::Mutex::new(sender);

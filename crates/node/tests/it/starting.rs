@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use nexus_api::run_dir::Cause;
+use nexus_node::Report;
 use nexus_node::inspect::{Seen, inspect};
-use nexus_node::{Report, processes};
+use nexus_node::processes::{self, Process};
 
 use crate::stage::{Stage, exited, id};
 
@@ -63,16 +64,29 @@ fn start_and_stop_together_end_it_either_way() {
     assert_eq!(sleeping.count(), 0);
 }
 
-#[test]
-fn a_launcher_that_dies_is_started_again() {
-    let stage = Stage::new();
+/// Starts a run that goes on until there is a file `go`, then exits with 5, and tells who launched it.
+fn launcher(stage: &Stage) -> Process {
     stage.start(stage.shell("aaa.1", "while ! [ -e go ]; do sleep 0.01; done; exit 5"));
     stage.start_of("aaa.1");
     let Ok(Seen::Alive(started)) = inspect(&stage.dir("aaa.1")) else { panic!("it runs") };
-    let launcher = processes::stat(started.shim_pid).unwrap().parent;
-    assert!(processes::stat(launcher).unwrap().process.signal(libc::SIGKILL));
+    processes::stat(processes::stat(started.shim_pid).unwrap().parent).unwrap().process
+}
+
+/// Comes back when all requests made so far were taken.
+fn fence(stage: &Stage) {
+    stage.node().observe(vec![stage.place("fff.1")]);
+    stage.wait_for("answer", |report| (report == Report::NotStarted { run: id("fff.1") }).then_some(()));
+}
+
+#[test]
+fn a_launcher_that_dies_is_started_again() {
+    let stage = Stage::new();
+    let launcher = launcher(&stage);
+    assert!(launcher.signal(libc::SIGSTOP));
     let spec = |number| stage.shell(&format!("bbb.{number}"), "echo x >> count; exit 4");
     stage.node().start((1..=20).map(spec).collect());
+    fence(&stage);
+    assert!(launcher.signal(libc::SIGKILL));
     let mut left = 20;
     stage.wait_for("twenty ends", |report| {
         if let Report::Ended { run, record } = report
@@ -86,6 +100,25 @@ fn a_launcher_that_dies_is_started_again() {
     assert_eq!(stage.wait_for_file("count").lines().count(), 20);
     std::fs::write(stage.home.path().join("go"), "").unwrap();
     assert_eq!(stage.end_of("aaa.1").status, exited(5), "shims outlive their launcher");
+}
+
+#[test]
+fn a_stop_between_launch_and_start_is_kept_in_mind() {
+    let stage = Stage::new();
+    let launcher = launcher(&stage);
+    assert!(launcher.signal(libc::SIGSTOP));
+    // Somebody has the lock, as the shim will: the run cannot be claimed, and is not yet there to be signalled.
+    std::fs::create_dir_all(stage.dir("bbb.1")).unwrap();
+    let lock = std::fs::File::open(stage.dir("bbb.1")).unwrap();
+    lock.lock().unwrap();
+    stage.start(stage.spec("bbb.1", &["sleep", "600"]));
+    stage.stop("bbb.1");
+    fence(&stage);
+    drop(lock);
+    assert!(launcher.signal(libc::SIGCONT));
+    assert_eq!(stage.end_of("bbb.1").cause, Cause::Asked);
+    std::fs::write(stage.home.path().join("go"), "").unwrap();
+    stage.end_of("aaa.1");
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
 use nexus_testkit::{Nexus, alive, kill, signal, until};
@@ -132,11 +131,7 @@ struct Foreign(Child);
 
 impl Foreign {
     fn start() -> Foreign {
-        let mut command = Command::new("sleep");
-        command.arg("300");
-        // SAFETY: setsid touches no memory.
-        unsafe { command.pre_exec(|| Ok(drop(nexus_testkit::new_session()))) };
-        Foreign(command.spawn().expect("sleep runs"))
+        Foreign(Command::new("setsid").args(["sleep", "300"]).spawn().expect("sleep runs"))
     }
 
     fn pid(&self) -> u32 {

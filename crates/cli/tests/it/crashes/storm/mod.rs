@@ -59,6 +59,7 @@ fn nothing_is_lost_or_doubled_in_a_storm_of_kills() {
     });
     let raged = begin.elapsed();
 
+    nexus.ok(&["start"]);
     verdict::holds_kept(&nexus, &entries);
     client::finish(&nexus, &mut entries);
     let jobs = verdict::all_ended(&nexus);

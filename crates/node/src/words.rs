@@ -1,0 +1,101 @@
+//! What a node is asked, and what it has to say.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, atomic::AtomicBool};
+
+use nexus_api::run_dir::{ExitRecord, RunSpec};
+use nexus_core::ids::RunId;
+
+/// Where a node listens and what it starts.
+pub struct NodeConfig {
+    /// Path of the socket on which shims report; its folder exists.
+    pub reports: PathBuf,
+    /// Program and arguments that end up in [`crate::launcher::main`].
+    pub launcher: Vec<OsString>,
+    /// Whether to use cgroups where they can be used.
+    pub cgroups: bool,
+    /// The lock of the service's home. The launcher keeps it open, and each shim until its marker is made: who
+    /// gets the lock afterwards knows that no start is still on its way.
+    pub guard: Option<File>,
+}
+
+/// A run and its directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunPlace {
+    pub run: RunId,
+    pub dir: PathBuf,
+}
+
+/// What a node has to say of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    Started {
+        run: RunId,
+        pid: u32,
+        at_ms: i64,
+    },
+    Ended {
+        run: RunId,
+        record: ExitRecord,
+    },
+    /// Seen by `observe`: nothing ever started in its directory.
+    NotStarted {
+        run: RunId,
+    },
+    /// `stop` found it unstarted and claimed its marker: it will never start.
+    Claimed {
+        run: RunId,
+    },
+    /// The launch itself failed (fork, launcher gone, directory cannot be made).
+    StartFailed {
+        run: RunId,
+        error: String,
+    },
+    /// Its directory was cleared.
+    Tidied {
+        run: RunId,
+    },
+    /// Its shim is dead without a record, or the machine was restarted, and all that it left is ended.
+    Lost {
+        run: RunId,
+        error: String,
+    },
+}
+
+/// Called by the node's own threads; must not block.
+pub type Sink = Box<dyn Fn(Report) + Send + Sync>;
+
+/// What is asked of the keeper.
+pub(crate) enum Request {
+    Start(Vec<RunSpec>),
+    Observe(Vec<RunPlace>),
+    Stop(Vec<RunPlace>),
+    /// All that a lost run had left is ended.
+    Cleared {
+        run: RunId,
+        error: String,
+    },
+    Close,
+}
+
+/// A way to the keeper's thread.
+#[derive(Clone)]
+pub(crate) struct Mailbox {
+    pub sender: Sender<Request>,
+    pub wake: Arc<OwnedFd>,
+    /// Set when the node is closed: threads that wait for processes give up.
+    pub closed: Arc<AtomicBool>,
+}
+
+impl Mailbox {
+    pub fn post(&self, request: Request) {
+        // The keeper outlives every node; a thread that still clears up after that has nobody to tell.
+        if self.sender.send(request).is_ok() {
+            let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
+        }
+    }
+}
