@@ -141,6 +141,9 @@ impl Engine {
         loop {
             self.finish(turn, &mut watch)?;
             if self.world.stopping() && (self.leaves_jobs || self.world.active_runs().next().is_none()) {
+                if self.store.has_leftovers() {
+                    self.store.clear_leftovers();
+                }
                 self.log.write(&["Service stopped".into()]);
                 return Ok(());
             }

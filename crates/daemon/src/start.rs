@@ -31,6 +31,9 @@ use crate::{clock, config, machine};
 /// Events a slow client may fall behind before it is told to read anew.
 const EVENTS_KEPT: usize = 4096;
 
+/// Threads that read the database for clients; more would only stand in each other's way.
+const READING_THREADS: usize = 8;
+
 /// How long a stopping service waits for clients to take their answers.
 const LAST_ANSWERS: Duration = Duration::from_millis(200);
 
@@ -187,7 +190,11 @@ fn reports(report: NodeReport) -> Vec<Report> {
 }
 
 fn serve(home: Home, parts: Parts, lock: HomeLock) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(READING_THREADS)
+        .enable_all()
+        .build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {

@@ -6,6 +6,7 @@ mod cast;
 mod chance;
 mod output;
 pub mod proc;
+mod socket;
 mod terminal;
 
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use tempfile::TempDir;
 pub use chance::Chance;
 pub use output::Output;
 pub use proc::{alive, children_marked, cmdline};
+pub use socket::request;
 
 /// Longer than anything here takes on a loaded machine.
 pub const DEADLINE: Duration = Duration::from_secs(60);

@@ -32,37 +32,38 @@ impl Table {
     pub fn render(mut self, with_heads: bool, paint: Paint) -> String {
         self.columns.retain(|column| column.cells.iter().any(|cell| !cell.is_empty()));
         let rows = self.columns.first().map_or(0, |column| column.cells.len());
+        // Once for all rows: a queue may be very long.
+        let widths: Vec<usize> = self.columns.iter().map(|column| column.width(with_heads)).collect();
         let mut shown = String::new();
         if with_heads && rows > 0 {
             let heads: Vec<(&str, Colour)> =
                 self.columns.iter().map(|column| (column.head, Paint::plain as Colour)).collect();
-            self.push_row(&heads, paint, with_heads, &mut shown);
+            push_row(&heads, &widths, paint, &mut shown);
         }
         for row in 0..rows {
             let cells: Vec<(&str, Colour)> =
                 self.columns.iter().map(|column| (column.cells[row].as_str(), column.colour)).collect();
-            self.push_row(&cells, paint, with_heads, &mut shown);
+            push_row(&cells, &widths, paint, &mut shown);
         }
         shown
     }
+}
 
-    fn push_row(&self, cells: &[(&str, Colour)], paint: Paint, with_heads: bool, shown: &mut String) {
-        let mut indent = 0;
-        for (column, (cell, colour)) in self.columns.iter().zip(cells).take(self.columns.len() - 1) {
-            let width = column.width(with_heads);
-            let cell = text::first_line(cell);
-            let blanks = " ".repeat(width.saturating_sub(cell.chars().count()) + 2);
-            shown.push_str(&colour(paint, &cell));
-            shown.push_str(&blanks);
-            indent += width + 2;
-        }
-        if let Some((last, colour)) = cells.last() {
-            shown.push_str(&colour(paint, &text::hanging(last, indent)));
-        }
-        let end = shown.trim_end_matches(' ').len();
-        shown.truncate(end);
-        shown.push('\n');
+fn push_row(cells: &[(&str, Colour)], widths: &[usize], paint: Paint, shown: &mut String) {
+    let mut indent = 0;
+    for (width, (cell, colour)) in widths.iter().zip(cells).take(cells.len() - 1) {
+        let cell = text::first_line(cell);
+        let blanks = " ".repeat(width.saturating_sub(cell.chars().count()) + 2);
+        shown.push_str(&colour(paint, &cell));
+        shown.push_str(&blanks);
+        indent += width + 2;
     }
+    if let Some((last, colour)) = cells.last() {
+        shown.push_str(&colour(paint, &text::hanging(last, indent)));
+    }
+    let end = shown.trim_end_matches(' ').len();
+    shown.truncate(end);
+    shown.push('\n');
 }
 
 impl Column {

@@ -7,6 +7,7 @@ use nexus_api::problem::Problem;
 use nexus_core::apply::Command;
 use nexus_core::ids::JobId;
 
+use super::extract::Sent;
 use super::problem::Failed;
 use super::{App, Shared};
 use crate::engine::Message;
@@ -15,7 +16,7 @@ use crate::engine::Message;
 pub async fn act(
     State(app): State<Shared>,
     Path(word): Path<String>,
-    Json(on): Json<OnJobs>,
+    Sent(on): Sent<OnJobs>,
 ) -> Result<Json<Vec<Job>>, Failed> {
     let action = action(&word)?;
     let ids = on.ids.iter().map(|id| id.parse().map_err(|_| Problem::NoSuchJob { id: id.clone() }));

@@ -1,28 +1,32 @@
 //! Jobs: list, show, submit, rerun.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use nexus_api::env::looks_secret;
-use nexus_api::jobs::{Job, JobDetail, JobQuery, JobSpec, Rerun, State as Word, Submitted};
+use nexus_api::jobs::{Job, JobDetail, JobQuery, JobSpec, Rerun, State as Word, Submitted, Waiting as WaitingWord};
 use nexus_api::problem::Problem;
 use nexus_core::explain::Explainer;
 use nexus_core::ids::JobId;
 use nexus_core::waiting::Waiting;
 use serde::Deserialize;
 
+use super::extract::{Asked, Sent};
 use super::problem::Failed;
 use super::{App, Shared, checks};
 use crate::engine::Message;
 use crate::select::select;
-use crate::store::{Filter, JobRow, StoreError};
+use crate::store::{Filter, JobRow, Reader, StoreError};
 use crate::{clock, view, words};
 
 /// More waiting jobs than this in one answer, and their places are left out unless it is the whole queue.
 const POSITIONS_COUNTED: usize = 8;
 
-pub async fn list(State(app): State<Shared>, Query(query): Query<JobQuery>) -> Result<Json<Vec<Job>>, Failed> {
+pub async fn list(State(app): State<Shared>, Asked(query): Asked<JobQuery>) -> Result<Json<Vec<Job>>, Failed> {
     let filter = filter(&query)?;
-    let whole_queue = query.select.is_none() && query.limit.is_none() && query.since.is_none();
+    let all_waiting = filter.states.is_empty() || [Word::Held, Word::Queued].iter().all(|s| filter.states.contains(s));
+    let whole_queue = all_waiting && query.select.is_none() && query.limit.is_none() && query.since.is_none();
     let rows = match query.select {
         None => app.read(move |reader| reader.list(&filter).map_err(|error| error.problem())).await?,
         Some(texts) => {
@@ -42,7 +46,7 @@ pub struct ShowQuery {
 pub async fn show(
     State(app): State<Shared>,
     Path(id): Path<String>,
-    Query(query): Query<ShowQuery>,
+    Asked(query): Asked<ShowQuery>,
 ) -> Result<Json<JobDetail>, Failed> {
     let log_dir = app.log_dir.clone();
     let (row, runs, env) = app
@@ -70,8 +74,8 @@ pub struct SubmitQuery {
 
 pub async fn submit(
     State(app): State<Shared>,
-    Query(query): Query<SubmitQuery>,
-    Json(specs): Json<Vec<JobSpec>>,
+    Asked(query): Asked<SubmitQuery>,
+    Sent(specs): Sent<Vec<JobSpec>>,
 ) -> Result<Json<Submitted>, Failed> {
     for spec in &specs {
         checks::spec(spec)?;
@@ -80,7 +84,7 @@ pub async fn submit(
     Ok(Json(Submitted { jobs }))
 }
 
-pub async fn rerun(State(app): State<Shared>, Json(rerun): Json<Rerun>) -> Result<Json<Submitted>, Failed> {
+pub async fn rerun(State(app): State<Shared>, Sent(rerun): Sent<Rerun>) -> Result<Json<Submitted>, Failed> {
     let Rerun { ids, secrets } = rerun;
     let specs = app
         .read(move |reader| {
@@ -147,43 +151,49 @@ impl App {
 
     /// Rows as clients see them, with the live facts.
     pub async fn view(self: &Shared, rows: Vec<JobRow>, whole_queue: bool) -> Result<Vec<Job>, Problem> {
-        let is_waiting = |row: &&JobRow| matches!(row.state, Word::Held | Word::Queued);
-        let waiting_ids: Vec<String> = rows.iter().filter(is_waiting).map(|row| row.id.clone()).collect();
-        let few = waiting_ids.len() <= POSITIONS_COUNTED;
+        let waiting_ids = rows.iter().filter(|row| is_waiting(row)).map(|row| row.id.clone()).collect();
         let waiting = self.waiting(waiting_ids).await?;
         let app = self.clone();
+        self.read(move |reader| app.jobs(reader, rows, &waiting, whole_queue)).await
+    }
+
+    pub async fn by_ids(self: &Shared, ids: Vec<String>) -> Result<Vec<Job>, Problem> {
+        let waiting = self.waiting(ids.clone()).await?;
+        let app = self.clone();
         self.read(move |reader| {
-            let around = view::Surroundings { log_dir: &app.log_dir, now: clock::now(), waiting: &waiting };
-            let mut jobs = Vec::with_capacity(rows.len());
-            let mut next = 0;
-            for row in rows {
-                let position = match is_waiting(&&row) {
-                    false => None,
-                    true if whole_queue => {
-                        next += 1;
-                        Some(next)
-                    }
-                    true if few => reader.position(&row).map_err(|error| error.problem())?,
-                    true => None,
-                };
-                jobs.push(view::job(row, position, &around));
+            let mut rows = Vec::with_capacity(ids.len());
+            for id in ids {
+                rows.extend(reader.job(&id).map_err(|error| error.problem())?);
             }
-            Ok(jobs)
+            app.jobs(reader, rows, &waiting, false)
         })
         .await
     }
 
-    pub async fn by_ids(self: &Shared, ids: Vec<String>) -> Result<Vec<Job>, Problem> {
-        let rows = self
-            .read(move |reader| {
-                let mut rows = Vec::with_capacity(ids.len());
-                for id in ids {
-                    rows.extend(reader.job(&id).map_err(|error| error.problem())?);
+    fn jobs(
+        &self,
+        reader: &Reader,
+        rows: Vec<JobRow>,
+        waiting: &BTreeMap<String, WaitingWord>,
+        whole_queue: bool,
+    ) -> Result<Vec<Job>, Problem> {
+        let around = view::Surroundings { log_dir: &self.log_dir, now: clock::now(), waiting };
+        let few = rows.iter().filter(|row| is_waiting(row)).count() <= POSITIONS_COUNTED;
+        let mut jobs = Vec::with_capacity(rows.len());
+        let mut next = 0;
+        for row in rows {
+            let position = match is_waiting(&row) {
+                false => None,
+                true if whole_queue => {
+                    next += 1;
+                    Some(next)
                 }
-                Ok(rows)
-            })
-            .await?;
-        self.view(rows, false).await
+                true if few => reader.position(&row).map_err(|error| error.problem())?,
+                true => None,
+            };
+            jobs.push(view::job(row, position, &around));
+        }
+        Ok(jobs)
     }
 
     async fn submit(self: &Shared, specs: Vec<JobSpec>) -> Result<Vec<Job>, Problem> {
@@ -208,6 +218,10 @@ impl App {
         };
         Ok(specs.into_iter().zip(answers).map(job).collect())
     }
+}
+
+fn is_waiting(row: &JobRow) -> bool {
+    matches!(row.state, Word::Held | Word::Queued)
 }
 
 /// A row for a job that is not there.

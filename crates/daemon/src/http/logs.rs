@@ -5,7 +5,7 @@ use std::path::Path as FilePath;
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use nexus_api::events::{Event, What};
@@ -18,6 +18,7 @@ use serde::Deserialize;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{broadcast, mpsc};
 
+use super::extract::Asked;
 use super::problem::Failed;
 use super::{App, Shared, stream};
 
@@ -37,7 +38,7 @@ pub struct LogQuery {
 pub async fn log(
     State(app): State<Shared>,
     Path(id): Path<String>,
-    Query(query): Query<LogQuery>,
+    Asked(query): Asked<LogQuery>,
 ) -> Result<Response, Failed> {
     let which = match query.stream.as_deref() {
         None | Some("both") => Which::Both,

@@ -3,6 +3,7 @@
 mod actions;
 mod checks;
 mod events;
+mod extract;
 mod jobs;
 mod logs;
 mod problem;

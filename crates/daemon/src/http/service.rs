@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use nexus_api::problem::Problem;
 use nexus_api::run_dir;
 use nexus_api::service::{Gpu, Machine, RecentFailure, Service, SimulatedGpus, Status, Stop};
@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Shared;
+use super::extract::{Asked, Sent};
 use super::problem::Failed;
 use crate::engine::Message;
 use crate::store::{Filter, JobRow};
@@ -51,7 +52,7 @@ pub struct StatusQuery {
     look: bool,
 }
 
-pub async fn status(State(app): State<Shared>, Query(query): Query<StatusQuery>) -> Result<Json<Status>, Failed> {
+pub async fn status(State(app): State<Shared>, Asked(query): Asked<StatusQuery>) -> Result<Json<Status>, Failed> {
     let (queue_paused, pending, held, machines) =
         app.ask(|world| (world.queue_paused(), world.pending(), world.held(), machines(world))).await?;
     let log_dir = app.log_dir.clone();
@@ -131,13 +132,13 @@ pub async fn resume(State(app): State<Shared>) -> Result<Json<Value>, Failed> {
     Ok(Json(json!({})))
 }
 
-pub async fn stop(State(app): State<Shared>, Json(stop): Json<Stop>) -> Result<Json<Value>, Failed> {
+pub async fn stop(State(app): State<Shared>, Sent(stop): Sent<Stop>) -> Result<Json<Value>, Failed> {
     let kill = !stop.keep_jobs;
     app.order(|reply| Message::Command { command: Command::Stop { kill }, verb: "stop", reply }).await?;
     Ok(Json(json!({})))
 }
 
-pub async fn simulate(State(app): State<Shared>, Json(wanted): Json<SimulatedGpus>) -> Result<Json<Value>, Failed> {
+pub async fn simulate(State(app): State<Shared>, Sent(wanted): Sent<SimulatedGpus>) -> Result<Json<Value>, Failed> {
     let count = wanted.count;
     if count > MAX_GPUS {
         let want = format!("at most {MAX_GPUS}");

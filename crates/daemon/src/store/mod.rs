@@ -32,6 +32,9 @@ const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
 /// Statements the engine and a reader use over and over are prepared once.
 const STATEMENT_CACHE: usize = 64;
 
+/// Connections kept open for the next reader.
+const IDLE_READERS: usize = 4;
+
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("failed to open the database {path}")]
@@ -85,7 +88,7 @@ pub struct Store {
     /// Number of the next job.
     next_n: i64,
     env_cache: spec::EnvCache,
-    /// A secret was deleted: its bytes are still in the WAL.
+    /// A secret was deleted: its bytes may still be in the WAL.
     secrets_dropped: bool,
 }
 
@@ -102,7 +105,9 @@ impl Store {
         set_up(&db, network).map_err(open)?;
         migrate(&mut db, path, format)?;
         let next_n = db.query_row("SELECT coalesce(max(n), 0) + 1 FROM jobs", [], |row| row.get(0)).map_err(open)?;
-        Ok(Store { path: path.to_path_buf(), db, next_n, env_cache: spec::EnvCache::default(), secrets_dropped: false })
+        // A service that was killed may have left some.
+        let secrets_dropped = true;
+        Ok(Store { path: path.to_path_buf(), db, next_n, env_cache: spec::EnvCache::default(), secrets_dropped })
     }
 
     pub fn meta(&self, key: &str) -> Result<Option<String>, StoreError> {
@@ -184,7 +189,10 @@ impl Readers {
         db.execute_batch("BEGIN").map_err(fail)?;
         let answer = read(&read::Reader { db: &db, path: &self.path });
         db.execute_batch("COMMIT").map_err(fail)?;
-        self.idle.lock().expect("no reader panics while it holds the lock").push(db);
+        let mut idle = self.idle.lock().expect("no reader panics while it holds the lock");
+        if idle.len() < IDLE_READERS {
+            idle.push(db);
+        }
         answer
     }
 }

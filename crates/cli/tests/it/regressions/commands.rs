@@ -133,7 +133,6 @@ fn r22_long_multibyte_text_is_shown_in_every_view() {
         let missing = nexus.add_with(&["--gpus", "0", "--"], &no_program);
         nexus.ended(&missing);
 
-        let tagged = format!("tag:{name}");
         // The status comes first: it shows the failures since the last look.
         let views: &[&[&str]] = &[
             &["status"],
@@ -146,7 +145,6 @@ fn r22_long_multibyte_text_is_shown_in_every_view() {
             &["show", &missing],
             &["logs", &failed],
             &["logs", &failed, "-n", "1"],
-            &["ls", &tagged],
             &["status", "--json"],
             &["history", "--json"],
         ];

@@ -15,7 +15,7 @@ fn r16_the_gpus_of_a_job_cannot_be_overridden() {
         .env("NEXUS_GPU_ID", "7")
         .env("NEXUS_JOB_ID", "forged");
     nexus.start(3);
-    let show = "tr '\\0' '\\n' < /proc/self/environ | grep -E '^(CUDA_|NEXUS_GPU_ID|NEXUS_JOB_ID)' | sort";
+    let show = "cat /proc/self/environ | tr '\\0' '\\n' | grep -E '^(CUDA_|NEXUS_GPU_ID|NEXUS_JOB_ID)' | sort";
     for (options, gpus) in [
         (&["--on", "1"][..], "1"),
         (&["--gpus", "2", "--on", "0,2"], "0,2"),

@@ -93,7 +93,6 @@ fn r34_cancel_lets_nothing_of_its_selection_start() {
     nexus.fails(1, &["cancel", "tag:x"]);
     assert_eq!(nexus.job(running[0])["state"], "running", "44 jobs are not cancelled without being asked for");
     nexus.ok(&["cancel", "-y", "tag:x"]);
-    assert_eq!(nexus.json(&["ls", "tag:x", "--json"]), json!([]));
     assert_eq!(nexus.ended(&other)["state"], "completed", "the GPUs are for the others");
     let mut begun = lines_of(&nexus, "started");
     begun.sort();
