@@ -215,6 +215,7 @@ pub struct RunOutcome {
 pub enum Waiting {
     Held,
     QueuePaused,
+    DiskFull,
     Stopping,
     Retry { until: String },
     NoSuchGpus { need: u16, exist: u16, on: Option<Vec<u16>> },
@@ -265,6 +266,9 @@ impl Action {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnJobs {
     pub ids: Vec<String>,
+    /// Leave out those that the action does not fit (any more): for jobs that were named as a group.
+    #[serde(default)]
+    pub skip_unfit: bool,
 }
 
 /// Body of `POST /v1/jobs/rerun`: the caller's values for names that look like secrets.

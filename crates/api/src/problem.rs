@@ -93,7 +93,11 @@ impl Problem {
     pub fn title(&self) -> String {
         match self {
             Problem::NoSuchJob { id } => format!("there is no job {id}"),
-            Problem::NothingMatches { selector } => format!("nothing matches {selector}"),
+            Problem::NothingMatches { selector } => match selector.as_str() {
+                "last" => "there is no job yet".into(),
+                gpu if gpu.bytes().all(|byte| byte.is_ascii_digit()) => format!("no job is on GPU {gpu}"),
+                selector => format!("nothing matches {selector}"),
+            },
             Problem::BadSelector { selector, .. } => format!("{selector} selects nothing"),
             Problem::WrongState { id, verb, .. } => match verb.as_str() {
                 "kill" => format!("job {id} cannot be killed"),

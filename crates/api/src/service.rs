@@ -38,8 +38,6 @@ pub struct Status {
     /// Starting and running jobs.
     pub active: Vec<Job>,
     pub disk_free_bytes: u64,
-    /// Number of the newest event: where to follow on.
-    pub event: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -109,7 +109,7 @@ fn samples_show_every_state_and_every_way_to_wait() {
     }
     let ways: BTreeSet<String> =
         jobs.iter().filter_map(|job| Some(value_of(job.waiting.as_ref()?)["kind"].to_string())).collect();
-    assert_eq!(ways.len(), 9, "{ways:?}");
+    assert_eq!(ways.len(), 10, "{ways:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use nexus_api::paths::Home;
 
 use crate::client::Client;
 use crate::error::CliError;
-use crate::start::{self, StartOptions};
+use crate::start::{self, Began, StartOptions};
 use crate::ui::Ui;
 
 pub struct App {
@@ -20,7 +20,20 @@ impl App {
 
     /// For all others: a service is started when none runs.
     pub async fn started(&self) -> Result<Client, CliError> {
-        start::ensure(&self.home, StartOptions::default()).await?;
+        self.start(StartOptions::default()).await?;
         Ok(self.reader())
+    }
+
+    /// Makes sure that a service answers. A new home on a network file system is told about, this once.
+    pub async fn start(&self, options: StartOptions) -> Result<Began, CliError> {
+        let is_new = !self.home.database().exists();
+        let began = start::ensure(&self.home, options).await?;
+        if is_new && self.home.network {
+            self.ui.warn(&format!(
+                "{} is on a network file system: slower, and for this host alone; NEXUS_HOME on a local disk is better",
+                self.home.dir.display()
+            ));
+        }
+        Ok(began)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use nexus_api::jobs::{Job, JobQuery, State};
+use nexus_api::jobs::{Job, JobQuery, OnJobs, State};
 use nexus_api::problem::Problem;
 use nexus_api::select::Selector;
 
@@ -43,7 +43,7 @@ pub async fn choose(client: &Client, selectors: &[String], fit: Fit) -> Result<V
         jobs.extend(matching(client, &single).await?);
     }
     for group in &groups {
-        let found = matching(client, std::slice::from_ref(group)).await?;
+        let found = fitting(client, group, fit).await?;
         let first = found.first().map(|job| (job.id.clone(), job.state, job.gpus.clone()));
         let before = jobs.len();
         jobs.extend(found.into_iter().filter(|job| (fit.states)(job.state)));
@@ -88,6 +88,22 @@ fn split(selectors: &[String]) -> Result<(Vec<String>, Vec<String>), CliError> {
     Ok((single, groups))
 }
 
+/// Those of a group that the verb fits. Where there is none, all of it, so that the reason can be told.
+async fn fitting(client: &Client, group: &String, fit: Fit) -> Result<Vec<Job>, CliError> {
+    let group = std::slice::from_ref(group);
+    let words: Vec<&str> = State::ALL.into_iter().filter(|state| (fit.states)(*state)).map(State::word).collect();
+    match client.selected(group, Some(words.join(","))).await {
+        Err(CliError::Problem(Problem::NothingMatches { .. })) => matching(client, group).await,
+        other => other,
+    }
+}
+
+/// What a verb is done to. When all fitted as they were chosen, one that has moved on since is left out; one
+/// that was named although it never fitted is refused.
+pub fn on(jobs: &[Job], fit: Fit) -> OnJobs {
+    OnJobs { ids: ids(jobs), skip_unfit: jobs.iter().all(|job| (fit.states)(job.state)) }
+}
+
 async fn matching(client: &Client, selectors: &[String]) -> Result<Vec<Job>, CliError> {
     let jobs = client.jobs_by_id(selectors).await?;
     match jobs.is_empty() {
@@ -111,7 +127,7 @@ pub fn confirm(ui: &Ui, verb: &str, jobs: &[Job], yes: bool) -> Result<(), CliEr
         return Err(Refused {
             error: format!("{what}? nobody can be asked here"),
             why: Some(jobs.iter().take(LISTED).map(|job| job.id.as_str()).collect::<Vec<_>>().join(" ")),
-            hint: Some(format!("nexus {verb} -y …")),
+            hint: Some(format!("nexus {verb} -y {}", if jobs.len() > 5 { "…".into() } else { ids(jobs).join(" ") })),
         }
         .into());
     }

@@ -17,9 +17,6 @@ use crate::error::CliError;
 /// A request names at most this many jobs in its path.
 const IDS_IN_A_PATH: usize = 1000;
 
-/// The service takes at most 2 MB a request; a batch of submissions stays well below.
-const BATCH_BYTES: usize = 1_000_000;
-
 pub struct Client {
     socket: PathBuf,
     home: PathBuf,
@@ -65,33 +62,30 @@ impl Client {
     pub async fn jobs_by_id(&self, ids: &[String]) -> Result<Vec<Job>, CliError> {
         let mut jobs = Vec::with_capacity(ids.len());
         for some in ids.chunks(IDS_IN_A_PATH) {
-            jobs.extend(self.jobs(&JobQuery { select: Some(some.join("\n")), ..JobQuery::default() }).await?);
+            jobs.extend(self.selected(some, None).await?);
         }
         Ok(jobs)
+    }
+
+    /// What selectors name; `state` narrows those that may name many.
+    pub async fn selected(&self, selectors: &[String], state: Option<String>) -> Result<Vec<Job>, CliError> {
+        self.jobs(&JobQuery { select: Some(selectors.join("\n")), state, ..JobQuery::default() }).await
     }
 
     pub async fn job(&self, id: &str, env: bool) -> Result<JobDetail, CliError> {
         self.get(&path(&format!("/v1/jobs/{}", encode(id)), &[("env", env.then_some("true"))])).await
     }
 
-    /// Submits `copies` of a job, in as few requests as fit.
+    /// Submits `copies` of a job, all or none.
     pub async fn submit(&self, spec: &JobSpec, copies: usize, dry_run: bool) -> Result<Submitted, CliError> {
-        let path = path("/v1/jobs", &[("dry_run", dry_run.then_some("true"))]);
-        let bytes = serde_json::to_vec(spec).map_or(0, |text| text.len());
-        let mut all = Submitted { jobs: Vec::with_capacity(copies) };
-        let mut left = copies;
-        while left > 0 {
-            let batch = left.min((BATCH_BYTES / bytes.max(1)).max(1));
-            let submitted: Submitted = self.post(&path, &vec![spec; batch]).await?;
-            all.jobs.extend(submitted.jobs);
-            left -= batch;
-        }
-        Ok(all)
+        let many = (copies != 1).then(|| copies.to_string());
+        let path = path("/v1/jobs", &[("dry_run", dry_run.then_some("true")), ("copies", many.as_deref())]);
+        self.post(&path, &[spec]).await
     }
 
     /// Does something to jobs, all or none, and answers with their state after it.
-    pub async fn act(&self, action: Action, ids: Vec<String>) -> Result<Vec<Job>, CliError> {
-        self.post(&format!("/v1/jobs/{}", action.word()), &OnJobs { ids }).await
+    pub async fn act(&self, action: Action, on: OnJobs) -> Result<Vec<Job>, CliError> {
+        self.post(&format!("/v1/jobs/{}", action.word()), &on).await
     }
 
     pub async fn rerun(&self, rerun: &Rerun) -> Result<Submitted, CliError> {

@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         Some(Verb::Service(args)) => return become_service(args),
         verb => {
             std::panic::set_hook(Box::new(bug));
-            usage::misplaced_options(&cli.status, verb.as_ref())
+            usage::misplaced_options(&cli.status, verb.as_ref(), &raw)
                 .and_then(|()| runtime().block_on(run(verb, cli.status, &raw, ui)))
         }
     };

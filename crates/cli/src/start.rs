@@ -42,6 +42,7 @@ pub async fn ensure(home: &Home, options: StartOptions) -> Result<Began, CliErro
         if client.answers().await? {
             return Ok(Began::Before);
         }
+        outside_of_jobs(home)?;
         match spawn(options).await? {
             StartReport::Ready { .. } => return Ok(Began::Now),
             StartReport::Failed { problem } => return Err(problem.into()),
@@ -53,6 +54,15 @@ pub async fn ensure(home: &Home, options: StartOptions) -> Result<Began, CliErro
                 )));
             }
         }
+    }
+}
+
+/// A service started by one of its own jobs would be a process of that job, and end with it.
+fn outside_of_jobs(home: &Home) -> Result<(), CliError> {
+    let run_dir = std::env::var_os("NEXUS_RUN_DIR").map(PathBuf::from);
+    match run_dir.filter(|dir| dir.starts_with(&home.dir)) {
+        None => Ok(()),
+        Some(_) => Err(not_started("a job cannot start the service that it belongs to".into())),
     }
 }
 
@@ -86,15 +96,19 @@ fn service_command(options: StartOptions) -> Command {
     {
         command.env("NEXUS_HOME", absolute);
     }
-    // Started from inside a job the service must not count as one of its processes.
+    // Inside a job of another home the service is that job's; its own jobs are not.
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(nexus_api::env::is_reserved) {
             command.env_remove(name);
         }
     }
-    // SAFETY: setsid is async-signal-safe and touches no memory of ours.
+    // SAFETY: both calls are async-signal-safe and touch no memory of ours.
     unsafe {
-        command.pre_exec(|| rustix::process::setsid().map(drop).map_err(Into::into));
+        command.pre_exec(|| {
+            // A lock or a pipe that the caller holds must not stay held for as long as the service lives.
+            libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
+            rustix::process::setsid().map(drop).map_err(Into::into)
+        });
     }
     command
 }

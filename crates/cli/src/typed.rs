@@ -25,7 +25,7 @@ pub struct AddArgs {
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub gpus: Option<String>,
     /// How many CPUs it needs [default: 1 for a CPU job, else 0]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub cpus: Option<u16>,
     /// GPUs it may use, as in 0-3,5
     #[arg(long, value_name = "GPUS")]
@@ -43,7 +43,7 @@ pub struct AddArgs {
     #[arg(long, value_name = "TIME")]
     pub grace: Option<String>,
     /// How often it is tried again when it fails
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub retries: u32,
     /// Sets a variable for it
     #[arg(long, value_name = "NAME=VALUE")]

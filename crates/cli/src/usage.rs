@@ -29,9 +29,9 @@ pub fn told(error: clap::Error, raw: &[OsString]) -> ExitCode {
             ExitCode::from(code::USAGE)
         }
         _ => {
-            let (mut told, usage) = in_our_form(&error);
+            let mut told = in_our_form(&error);
             let verb = typed_verb(raw);
-            let usage = usage.unwrap_or_else(|| help::usage_line(Cli::command(), verb.as_deref().unwrap_or_default()));
+            let usage = help::usage_line(Cli::command(), verb.as_deref().unwrap_or_default());
             told.hint.get_or_insert_with(|| match verb {
                 Some(verb) => format!("nexus help {verb}"),
                 None => "nexus help".to_string(),
@@ -49,27 +49,55 @@ fn printed(ui: &Ui, text: &str) -> ExitCode {
     }
 }
 
-/// clap's own text, taken apart: what is wrong, its tips, the usage line.
-fn in_our_form(error: &clap::Error) -> (Told, Option<String>) {
-    let text = error.render().to_string();
-    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-    let first = lines.next().unwrap_or_default();
-    let mut told = Told { error: first.trim_start_matches("error:").trim().to_string(), why: None, hint: None };
-    let (mut why, mut usage) = (Vec::new(), None);
-    for line in lines.map(str::trim) {
-        if let Some(tip) = line.strip_prefix("tip:").map(str::trim) {
-            // How to pass an option's name as a value helps nobody who mistyped it.
-            if !tip.starts_with("to pass") {
-                told.hint.get_or_insert(tip.to_string());
-            }
-        } else if let Some(line) = line.strip_prefix("Usage:") {
-            usage = Some(format!("usage:{line}"));
-        } else if !line.starts_with("For more information") {
-            why.push(line.to_string());
+/// What clap found wrong, in words of ours.
+fn in_our_form(error: &clap::Error) -> Told {
+    let argument = context(error, ContextKind::InvalidArg);
+    let option = argument.split([' ', '=']).next().unwrap_or_default();
+    let value = context(error, ContextKind::InvalidValue);
+    match error.kind() {
+        ErrorKind::MissingRequiredArgument => plain(format!("{} is missing", bare(&argument))),
+        ErrorKind::UnknownArgument if !argument.starts_with('-') => {
+            plain(format!("{argument} is one word too many; nothing was done"))
         }
+        ErrorKind::UnknownArgument => Told {
+            hint: Some(context(error, ContextKind::SuggestedArg)).filter(|near| !near.is_empty()),
+            ..plain(format!("there is no option {argument}"))
+        },
+        ErrorKind::ArgumentConflict => {
+            let other = context(error, ContextKind::PriorArg);
+            plain(format!("{} and {} exclude each other", bare(&argument), bare(&other)))
+        }
+        ErrorKind::InvalidValue if value.is_empty() => plain(format!("{option} needs a value: {argument}")),
+        ErrorKind::InvalidValue => {
+            let possible = context(error, ContextKind::ValidValue).replace(' ', ", ");
+            Told { why: Some(format!("it can be {possible}")), ..plain(format!("{option} cannot be {value}")) }
+        }
+        ErrorKind::ValueValidation => {
+            let why = std::error::Error::source(error).map(|source| number_words(&source.to_string()));
+            Told { why, ..plain(format!("{option} cannot be {value}")) }
+        }
+        ErrorKind::InvalidUtf8 => plain("an argument is not valid UTF-8".into()),
+        _ => plain(error.render().to_string().trim_start_matches("error:").trim().to_string()),
     }
-    told.why = (!why.is_empty()).then(|| why.join("\n"));
-    (told, usage)
+}
+
+fn plain(error: String) -> Told {
+    Told { error, why: None, hint: None }
+}
+
+/// `SEL` of `<SEL>...`, `--stdout` of `--stdout`.
+fn bare(argument: &str) -> &str {
+    argument.trim_start_matches(['<', '[']).trim_end_matches(['.', '>', ']'])
+}
+
+/// What is wrong with a number.
+fn number_words(said: &str) -> String {
+    match said.split_once(" is not in ").and_then(|(_, range)| range.split_once("..=")) {
+        Some((least, most)) => format!("it can be {least} to {most}"),
+        None if said.contains("too large") || said.contains("too small") => "that is beyond all measure".into(),
+        None if said.contains("digit") || said.contains("empty") => "a whole number is wanted".into(),
+        None => said.to_string(),
+    }
 }
 
 /// The verb that was typed, if it is one.
@@ -82,6 +110,7 @@ fn typed_verb(raw: &[OsString]) -> Option<String> {
 fn context(error: &clap::Error, kind: ContextKind) -> String {
     match error.get(kind) {
         Some(ContextValue::String(text)) => text.clone(),
+        Some(ContextValue::Strings(texts)) => texts.join(" "),
         _ => String::new(),
     }
 }
@@ -102,12 +131,13 @@ fn color(raw: &[OsString]) -> ColorWhen {
 }
 
 /// Options of the bare status stand before a verb only by mistake.
-pub fn misplaced_options(bare: &StatusArgs, verb: Option<&Verb>) -> Result<(), CliError> {
+pub fn misplaced_options(bare: &StatusArgs, verb: Option<&Verb>, raw: &[OsString]) -> Result<(), CliError> {
     if verb.is_none() || bare == &StatusArgs::default() {
         return Ok(());
     }
     let option = if bare.json { "--json" } else { "-w" };
-    Err(Usage::new(format!("{option} stands before the verb"), format!("nexus VERB {option}")).of("status"))
+    let verb = typed_verb(raw).unwrap_or_else(|| "status".into());
+    Err(Usage::new(format!("{option} stands before the verb"), format!("nexus {verb} … {option}")).of("status"))
 }
 
 #[cfg(test)]
@@ -116,16 +146,28 @@ mod tests {
 
     use super::*;
 
+    fn heard(words: &[&str]) -> Told {
+        in_our_form(&Cli::try_parse_from([&["nexus"], words].concat()).unwrap_err())
+    }
+
     #[test]
-    fn errors_keep_their_usage_and_tip() {
-        let error = Cli::try_parse_from(["nexus", "kill", "--yess", "abc"]).unwrap_err();
-        let (told, usage) = in_our_form(&error);
-        assert!(told.error.contains("--yess"), "{told:?}");
-        assert!(told.hint.as_ref().unwrap().contains("'--yes'"), "{told:?}");
-        assert!(usage.unwrap().starts_with("usage: nexus kill"));
-        let error = Cli::try_parse_from(["nexus", "kill"]).unwrap_err();
-        let (told, usage) = in_our_form(&error);
-        assert!(told.why.is_some() && usage.is_some());
+    fn errors_are_told_in_our_words() {
+        for (words, error, why) in [
+            (&["kill"][..], "SEL is missing", None),
+            (&["add"], "COMMAND is missing", None),
+            (&["kill", "--nonsense", "abc"], "there is no option --nonsense", None),
+            (&["show", "abc", "def"], "def is one word too many; nothing was done", None),
+            (&["logs", "--stdout", "--stderr"], "--stdout and --stderr exclude each other", None),
+            (&["add", "--name"], "--name needs a value: --name <NAME>", None),
+            (&["add", "--priority", "x", "true"], "--priority cannot be x", Some("a whole number is wanted")),
+            (&["add", "--retries", "-1", "true"], "--retries cannot be -1", Some("it can be 0 to 4294967295")),
+            (&["add", "-x", "0", "true"], "-x cannot be 0", Some("it can be 1 to 100000")),
+            (&["--color", "odd"], "--color cannot be odd", Some("it can be auto, always, never")),
+        ] {
+            let told = heard(words);
+            assert_eq!((told.error.as_str(), told.why.as_deref()), (error, why), "{words:?}");
+        }
+        assert_eq!(heard(&["kill", "--yess", "abc"]).hint.as_deref(), Some("--yes"));
     }
 
     #[test]
@@ -138,8 +180,8 @@ mod tests {
     #[test]
     fn options_of_the_status_belong_behind_the_verb() {
         let cli = Cli::try_parse_from(["nexus", "--json", "queue"]).unwrap();
-        assert_eq!(misplaced_options(&cli.status, cli.verb.as_ref()).unwrap_err().exit_code(), 2);
+        assert_eq!(misplaced_options(&cli.status, cli.verb.as_ref(), &[]).unwrap_err().exit_code(), 2);
         let cli = Cli::try_parse_from(["nexus", "--color", "never", "queue", "--json"]).unwrap();
-        assert!(misplaced_options(&cli.status, cli.verb.as_ref()).is_ok());
+        assert!(misplaced_options(&cli.status, cli.verb.as_ref(), &[]).is_ok());
     }
 }

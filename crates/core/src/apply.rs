@@ -50,6 +50,10 @@ pub enum Report {
         ran: bool,
     },
     Machine(Machine),
+    /// Whether there is too little room on disk to start anything.
+    Disk {
+        full: bool,
+    },
 }
 
 /// Why a command was refused: the first job that stands in its way.
@@ -119,8 +123,27 @@ pub fn report(world: &mut World, report: Report, policy: &Policy, now: Time) -> 
             Some(_) => vec![],
             None => vec![Event::MachineRead(machine)],
         },
+        Report::Disk { full } if full != world.disk_full() => vec![Event::DiskFull { full }],
+        Report::Disk { .. } => vec![],
     };
     record(world, events)
+}
+
+/// The command with only those jobs that it fits now: for jobs named as a group, of which one may have
+/// ended since.
+pub fn narrowed(world: &World, command: Command) -> Command {
+    let is_active = |id: &JobId| matches!(world.job(*id).map(|job| &job.state), Some(State::Active(_)));
+    let is_live = |id: &JobId| world.job(*id).is_some();
+    let only = |ids: Vec<JobId>, fits: &dyn Fn(&JobId) -> bool| ids.into_iter().filter(fits).collect();
+    match command {
+        Command::Kill(ids) => Command::Kill(only(ids, &is_active)),
+        Command::Cancel(ids) => Command::Cancel(only(ids, &is_live)),
+        Command::Remove(ids) => Command::Remove(only(ids, &|id| is_live(id) && !is_active(id))),
+        Command::Hold(ids) => Command::Hold(only(ids, &|id| is_live(id) && !is_active(id))),
+        Command::Release(ids) => Command::Release(only(ids, &|id| is_live(id) && !is_active(id))),
+        Command::First(ids) => Command::First(only(ids, &|id| is_live(id) && !is_active(id))),
+        other => other,
+    }
 }
 
 fn run_ended(world: &World, id: RunId, outcome: Outcome, at: Time, policy: &Policy, now: Time) -> Vec<Event> {

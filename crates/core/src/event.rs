@@ -55,6 +55,10 @@ pub enum Event {
     QueueResumed,
     /// A live fact, not history: the store does not keep it.
     MachineRead(Machine),
+    /// As `MachineRead`: while the disk is full nothing starts.
+    DiskFull {
+        full: bool,
+    },
     /// As `MachineRead`: from here on nothing starts.
     Stopping,
 }

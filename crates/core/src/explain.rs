@@ -69,6 +69,9 @@ impl<'a> Explainer<'a> {
         if self.world.queue_paused() {
             return Waiting::QueuePaused;
         }
+        if self.world.disk_full() {
+            return Waiting::DiskFull;
+        }
         match place(request, &self.free) {
             Ok(_) => Waiting::Next,
             Err(waiting) => waiting,

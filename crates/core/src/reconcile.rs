@@ -69,7 +69,7 @@ impl Seen {
         match report {
             Report::Started { run, .. } => self.set(*run, Stage::Alive),
             Report::NotStarted { run, .. } => self.set(*run, Stage::Unlaunched),
-            Report::Ended { .. } | Report::Machine(_) => {}
+            Report::Ended { .. } | Report::Machine(_) | Report::Disk { .. } => {}
         }
     }
 

@@ -7,6 +7,8 @@ use crate::time::Time;
 pub enum Waiting {
     Held,
     QueuePaused,
+    /// There is no room for what a run writes.
+    DiskFull,
     /// The service is on its way out and starts nothing more.
     Stopping,
     /// The wait before a retry.

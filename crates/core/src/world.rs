@@ -24,6 +24,7 @@ pub struct World {
     active: BTreeSet<JobId>,
     machines: BTreeMap<MachineId, Machine>,
     queue_paused: bool,
+    disk_full: bool,
     stopping: bool,
     next_turn: i64,
     next_front_turn: i64,
@@ -78,6 +79,10 @@ impl World {
 
     pub fn queue_paused(&self) -> bool {
         self.queue_paused
+    }
+
+    pub fn disk_full(&self) -> bool {
+        self.disk_full
     }
 
     pub fn stopping(&self) -> bool {
@@ -171,6 +176,7 @@ impl World {
             Event::MachineRead(machine) => {
                 self.machines.insert(machine.id, machine.clone());
             }
+            Event::DiskFull { full } => self.disk_full = *full,
             Event::Stopping => self.stopping = true,
         }
     }

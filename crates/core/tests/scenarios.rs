@@ -163,6 +163,9 @@ impl Scene {
             self.machine = Some(machine(gpus as u16, cpus as u16));
             return self.machine.clone().map(Report::Machine);
         }
+        if verb == "disk" {
+            return Some(Report::Disk { full: rest == ["full"] });
+        }
         let run: RunId = rest.first()?.parse().ok()?;
         let error = || "an error".to_string();
         let outcome = match verb {
@@ -209,6 +212,8 @@ impl Scene {
             Event::MachineRead(machine) => {
                 format!("{} has GPUs {}; {} CPUs", machine.name, machine.gpu_set(), machine.cpus)
             }
+            Event::DiskFull { full: true } => "the disk is full".into(),
+            Event::DiskFull { full: false } => "the disk has room".into(),
             Event::Stopping => "the service stops".into(),
         }
     }
@@ -218,6 +223,7 @@ impl Scene {
         match waiting {
             Waiting::Held => "held".into(),
             Waiting::QueuePaused => "the queue is paused".into(),
+            Waiting::DiskFull => "the disk is full".into(),
             Waiting::Stopping => "the service stops".into(),
             Waiting::Retry { until } => format!("a retry in {}s", until.since(self.now).as_secs()),
             Waiting::NoSuchGpus { need, exist, on: set } => {

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use nexus_api::events::{Event as Told, What};
 use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
+use nexus_api::run_dir::of_run;
 use nexus_core::apply::{self, Command, Refusal, Report};
 use nexus_core::decide::decide;
 use nexus_core::event::{Event, NewJob};
@@ -19,12 +20,13 @@ use nexus_core::ids::{JobId, RunId};
 use nexus_core::machine::Machine;
 use nexus_core::reconcile::{Effect, Seen, reconcile};
 use nexus_core::request::GpuSet;
+use nexus_core::time::Time;
 use nexus_core::world::World;
 use nexus_node::{Node, RunPlace};
 use tokio::sync::{broadcast, oneshot};
 
 use crate::ids::IdMaker;
-use crate::launch::Launcher;
+use crate::launch::RunSpecs;
 use crate::narrate::{self, Narrator};
 use crate::service_log::ServiceLog;
 use crate::store::{Batch, NewRow, Store, StoreError};
@@ -35,6 +37,9 @@ const BATCH_LIMIT: usize = 4096;
 
 /// After a failed commit the disk is given this long before it is tried again.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+/// A full disk tells nobody when it has room again.
+const DISK_AGAIN: Duration = Duration::from_secs(2);
 
 /// Quiet for this long, the engine cleans up behind deleted secrets.
 const IDLE: Duration = Duration::from_millis(300);
@@ -52,9 +57,11 @@ pub enum Message {
         specs: Vec<JobSpec>,
         reply: Reply<Vec<JobId>>,
     },
+    /// `skip_unfit`: jobs that the command does not fit are left out, not refused.
     Command {
         command: Command,
         verb: &'static str,
+        skip_unfit: bool,
         reply: Reply<()>,
     },
     /// Delete ended jobs; their log folders are the caller's to remove.
@@ -67,8 +74,10 @@ pub enum Message {
         count: u16,
         reply: Reply<()>,
     },
-    /// Failures up to now were looked at.
-    Looked,
+    /// Failures up to this time were looked at.
+    Looked {
+        until: Time,
+    },
     Report(Report),
     /// The directory of an ended run was cleared.
     Tidied(RunId),
@@ -84,7 +93,7 @@ pub struct Engine {
     pub world: World,
     pub machine: Machine,
     pub node: Node,
-    pub launcher: Launcher,
+    pub specs: RunSpecs,
     pub log: ServiceLog,
     pub events: broadcast::Sender<Arc<Told>>,
     pub ids: IdMaker,
@@ -182,7 +191,8 @@ impl Engine {
         let wake = self.world.next_wake().map_or(never, |at| at.since(clock::now()));
         let rest = watch.rest_until.map_or(never, |at| at.saturating_duration_since(Instant::now()));
         let idle = if self.store.has_leftovers() { IDLE } else { never };
-        wake.min(rest).min(idle)
+        let room = if self.world.disk_full() { DISK_AGAIN } else { never };
+        wake.min(rest).min(idle).min(room)
     }
 
     /// Applies one message to the World.
@@ -195,7 +205,10 @@ impl Engine {
                 Ok(ids) => turn.replies.push(Box::new(move |done| drop(reply.send(done.map(|()| ids))))),
                 Err(problem) => drop(reply.send(Err(problem))),
             },
-            Message::Command { command, verb, reply } => {
+            Message::Command { mut command, verb, skip_unfit, reply } => {
+                if skip_unfit {
+                    command = apply::narrowed(&self.world, command);
+                }
                 self.leaves_jobs |= command == Command::Stop { kill: false };
                 match apply::command(&mut self.world, command, clock::now()) {
                     Ok(events) => {
@@ -218,7 +231,7 @@ impl Engine {
                 turn.batch.meta.push(("simulated_gpus", count.to_string()));
                 turn.replies.push(Box::new(move |done| drop(reply.send(done))));
             }
-            Message::Looked => turn.batch.meta.push(("looked_at", clock::now().0.to_string())),
+            Message::Looked { until } => turn.batch.meta.push(("looked_at", until.0.to_string())),
         }
     }
 
@@ -227,7 +240,7 @@ impl Engine {
             *ran = watch.missing.remove(run);
         }
         watch.seen.report(&report);
-        let policy = &self.launcher.config.policy;
+        let policy = &self.specs.config.policy;
         turn.batch.events.extend(apply::report(&mut self.world, report, policy, clock::now()));
     }
 
@@ -235,7 +248,7 @@ impl Engine {
         if self.world.stopping() {
             return Err(Problem::Stopping);
         }
-        let free_bytes = home::disk_free(&self.home_dir).unwrap_or(u64::MAX);
+        let free_bytes = self.disk_space();
         if free_bytes < home::DISK_RESERVE {
             return Err(Problem::DiskFull { path: self.home_dir.display().to_string(), free_bytes });
         }
@@ -288,11 +301,13 @@ impl Engine {
 
     /// Decide, commit, act.
     fn finish(&mut self, mut turn: Turn, watch: &mut Watch) -> Result<(), StoreError> {
+        self.report(Report::Disk { full: self.disk_space() < home::DISK_RESERVE }, &mut turn, watch);
         turn.batch.events.extend(decide(&mut self.world, clock::now()));
         if !turn.batch.is_empty() || watch.tidied.len() >= TIDIED_TOGETHER {
             turn.batch.tidied = std::mem::take(&mut watch.tidied);
         }
         turn.batch.simulated = self.simulated();
+        turn.batch.log_dir.clone_from(&self.specs.log_dir);
         if !turn.batch.is_empty()
             && let Err(error) = self.store.commit(&turn.batch)
         {
@@ -319,7 +334,8 @@ impl Engine {
         // A stop that failed did not happen either.
         let stopping = self.world.stopping() && !turn.batch.events.contains(&Event::Stopping);
         self.leaves_jobs &= stopping;
-        self.world = self.store.restore()?;
+        self.log.write(&[format!("Error: {problem}")]);
+        self.world = self.restored();
         self.world.record(&Event::MachineRead(self.machine.clone()));
         if stopping {
             self.world.record(&Event::Stopping);
@@ -327,11 +343,29 @@ impl Engine {
         watch.seen = Seen::default();
         watch.narrator = Narrator::of(&self.world);
         watch.rest_until = Some(Instant::now() + AFTER_FAILURE);
-        self.log.write(&[format!("Error: {problem}")]);
         for reply in turn.replies {
             reply(Err(problem.clone()));
         }
         Ok(())
+    }
+
+    /// The World as it is on disk, however long the disk takes to be readable again.
+    fn restored(&mut self) -> World {
+        loop {
+            match self.store.restore() {
+                Ok(world) => return world,
+                Err(error) => {
+                    self.log.write(&[format!("Error: {}", error.problem())]);
+                    std::thread::sleep(AFTER_FAILURE);
+                }
+            }
+        }
+    }
+
+    /// What is left where the database and the logs are. A file system out of inodes has no room either.
+    fn disk_space(&self) -> u64 {
+        let free = |dir| home::disk_free(dir).unwrap_or(u64::MAX);
+        free(&self.home_dir).min(free(&self.specs.log_dir))
     }
 
     fn simulated(&self) -> GpuSet {
@@ -343,7 +377,7 @@ impl Engine {
         for effect in effects {
             match effect {
                 Effect::Start { run, lease } => match self.store.launch(run) {
-                    Ok(Some(launch)) => starts.push(self.launcher.run_spec(run, &lease, launch)),
+                    Ok(Some(launch)) => starts.push(self.specs.run_spec(run, &lease, launch)),
                     Ok(None) => self.start_failed(run, "its record is gone".into()),
                     Err(error) => self.start_failed(run, error.problem().to_string()),
                 },
@@ -378,7 +412,9 @@ impl Engine {
     }
 
     fn run_place(&self, run: RunId) -> RunPlace {
-        RunPlace { run, dir: self.launcher.run_dir(run) }
+        let stored = self.store.run_dir(run).ok().flatten();
+        let dir = stored.unwrap_or_else(|| of_run(&self.specs.log_dir, run.job.as_str(), run.number));
+        RunPlace { run, dir }
     }
 
     fn tell(&mut self, batch: &Batch, watch: &mut Watch) {

@@ -1,7 +1,7 @@
 //! The folder the service lives in: made, locked, and known to be ours.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -27,6 +27,14 @@ impl HomeLock {
     pub fn share(&self) -> std::io::Result<File> {
         self.file.try_clone()
     }
+
+    /// Writes down who holds it and where that one listens: a client whose environment leads it elsewhere
+    /// finds the service all the same.
+    pub fn sign(&self, socket: &Path) {
+        let text = format!("{}\n{}\n", std::process::id(), socket.display());
+        // Only a help: the lock itself is what counts.
+        let _ = self.file.set_len(0).and_then(|()| self.file.write_all_at(text.as_bytes(), 0));
+    }
 }
 
 /// Makes the folders and takes the lock; none if another service answers here.
@@ -50,7 +58,9 @@ pub fn claim(home: &Home) -> Result<Option<HomeLock>, Problem> {
             Err(rustix::io::Errno::WOULDBLOCK) if UnixStream::connect(home.socket()).is_ok() => return Ok(None),
             Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(LOCK_AGAIN),
             Err(rustix::io::Errno::WOULDBLOCK) => {
-                let error = format!("{} is held by a process that does not answer", home.lock().display());
+                let holder = std::fs::read_to_string(home.lock()).unwrap_or_default();
+                let pid = holder.lines().next().unwrap_or("unknown");
+                let error = format!("{} is held by process {pid}, which does not answer", home.lock().display());
                 return Err(Problem::NotStarted { error });
             }
             Err(error) => return Err(unusable(&home.dir, error.into())),
@@ -67,6 +77,12 @@ fn make_private(dir: &Path) -> Result<(), Problem> {
         return Err(unusable(dir, error));
     }
     if found.mode() & 0o077 != 0 {
+        // A folder that others use is not closed to them behind their backs.
+        let is_ours = dir.join("nexus.db").exists() || std::fs::read_dir(dir).is_ok_and(|mut all| all.next().is_none());
+        if !is_ours {
+            let error = std::io::Error::other("it holds other files and is open to others; name a folder of its own");
+            return Err(unusable(dir, error));
+        }
         let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         std::fs::set_permissions(dir, private).map_err(|error| unusable(dir, error))?;
     }
@@ -81,9 +97,7 @@ fn unusable(path: &Path, error: std::io::Error) -> Problem {
 pub fn disk_free(path: &Path) -> Option<u64> {
     let dir = path.ancestors().find(|dir| dir.is_dir())?;
     let stat = rustix::fs::statvfs(dir).ok()?;
-    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
-}
-
-pub fn hostname() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+    // Without inodes no file can be made; some file systems count none.
+    let has_inodes = stat.f_favail > 0 || stat.f_files == 0;
+    Some(if has_inodes { stat.f_bavail.saturating_mul(stat.f_frsize) } else { 0 })
 }

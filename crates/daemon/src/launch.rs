@@ -1,6 +1,6 @@
 //! Makes what a shim is told: the command, where it runs, and its environment.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use nexus_api::command::Command;
 use nexus_api::env::{Env, is_reserved};
@@ -16,33 +16,31 @@ use crate::store::Launch;
 const USUAL_WINDOW: (u16, u16) = (120, 40);
 
 /// What is the same for every run of this service.
-pub struct Launcher {
+pub struct RunSpecs {
+    /// Where new runs keep their files.
     pub log_dir: PathBuf,
     /// Resolved once: the configured shell, or `sh`.
     pub shell: PathBuf,
     pub config: Config,
 }
 
-impl Launcher {
-    pub fn new(config: Config, log_dir: PathBuf) -> Launcher {
+impl RunSpecs {
+    pub fn new(config: Config, log_dir: PathBuf) -> RunSpecs {
         let shell = find_program(&config.shell).or_else(|| find_program("sh")).unwrap_or_else(|| "/bin/sh".into());
-        Launcher { log_dir, shell, config }
-    }
-
-    pub fn run_dir(&self, run: RunId) -> PathBuf {
-        run_dir::of_run(&self.log_dir, run.job.as_str(), run.number)
+        RunSpecs { log_dir, shell, config }
     }
 
     pub fn run_spec(&self, run: RunId, lease: &Lease, launch: Launch) -> RunSpec {
-        let dir = self.run_dir(run);
-        let env = environment(run, lease, &launch, &dir);
+        let env = environment(run, lease, &launch);
+        let dir = launch.dir;
         let JobSpec { command, cwd, request, tty, window, out, .. } = launch.spec;
         let (columns, rows) = window.filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or(USUAL_WINDOW);
         let (argv, shell) = match command {
             Command::Argv(argv) => (argv, false),
             Command::Shell(text) => (vec![self.shell.to_string_lossy().into_owned(), "-c".into(), text], true),
         };
-        let grace_ms = request.grace_seconds.map_or(self.config.grace.as_millis() as u64, |grace| grace * 1000);
+        let grace_ms =
+            request.grace_seconds.map_or(self.config.grace.as_millis() as u64, |grace| grace.saturating_mul(1000));
         RunSpec {
             format: run_dir::FORMAT,
             run: run.to_string(),
@@ -54,10 +52,10 @@ impl Launcher {
             tty: tty.unwrap_or(self.config.tty),
             columns,
             rows,
-            time_limit_ms: request.time_seconds.map(|seconds| seconds * 1000),
+            time_limit_ms: request.time_seconds.map(|seconds| seconds.saturating_mul(1000)),
             warning: request
                 .signal
-                .map(|signal| Warning { signal: signal.signal, before_ms: signal.before_seconds * 1000 }),
+                .map(|signal| Warning { signal: signal.signal, before_ms: signal.before_seconds.saturating_mul(1000) }),
             grace_ms,
             out: out.map(PathBuf::from),
             // The node knows these two.
@@ -68,7 +66,7 @@ impl Launcher {
 }
 
 /// The submitter's environment, then what nobody can override.
-fn environment(run: RunId, lease: &Lease, launch: &Launch, dir: &Path) -> Env {
+fn environment(run: RunId, lease: &Lease, launch: &Launch) -> Env {
     let mut env: Env =
         launch.env.iter().filter(|(name, _)| !is_reserved(name)).map(|(n, v)| (n.clone(), v.clone())).collect();
     env.extend(launch.secrets.iter().filter(|(name, _)| !is_reserved(name)).map(|(n, v)| (n.clone(), v.clone())));
@@ -79,7 +77,7 @@ fn environment(run: RunId, lease: &Lease, launch: &Launch, dir: &Path) -> Env {
     env.insert("NEXUS_JOB_ID".into(), run.job.to_string());
     env.insert("NEXUS_GPU_ID".into(), gpus);
     env.insert("NEXUS_ATTEMPT".into(), run.number.to_string());
-    env.insert("NEXUS_RUN_DIR".into(), dir.to_string_lossy().into_owned());
+    env.insert("NEXUS_RUN_DIR".into(), launch.dir.to_string_lossy().into_owned());
     if let Some(word) = &launch.last_failure {
         env.insert("NEXUS_LAST_FAILURE".into(), word.clone());
     }

@@ -63,6 +63,8 @@ impl Narrator {
                 1 => format!("Found 1 GPU{}", simulated(machine.gpus[0].simulated)),
                 count => format!("Found {count} GPUs{}", simulated(machine.gpus.iter().any(|gpu| gpu.simulated))),
             },
+            Event::DiskFull { full: true } => "Disk full: no job is started until there is room".into(),
+            Event::DiskFull { full: false } => "Disk has room again".into(),
             Event::Stopping => "Service stopping".into(),
         })
     }
@@ -134,6 +136,6 @@ pub fn told(event: &Event) -> Option<What> {
         Event::QueueResumed => Some(What::Queue { paused: false }),
         Event::MachineRead(machine) => Some(What::Machine { name: machine.name.clone() }),
         Event::Stopping => Some(What::Stopping),
-        Event::StopAsked { .. } | Event::RunEnded { .. } => None,
+        Event::StopAsked { .. } | Event::RunEnded { .. } | Event::DiskFull { .. } => None,
     }
 }

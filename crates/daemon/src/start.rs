@@ -15,15 +15,16 @@ use nexus_core::apply::{Command, Report};
 use nexus_core::run::Outcome;
 use nexus_core::time::Time;
 use nexus_node::{Containment, Node, NodeConfig, Report as NodeReport};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{broadcast, oneshot};
 
 use crate::engine::{Engine, Message};
-use crate::home::{HomeLock, claim, hostname};
+use crate::home::{HomeLock, claim};
 use crate::http::{self, App, OwnerOnly};
 use crate::ids::IdMaker;
-use crate::launch::Launcher;
+use crate::launch::RunSpecs;
 use crate::service_log::ServiceLog;
 use crate::store::{Readers, Store};
 use crate::{clock, config, machine};
@@ -52,10 +53,33 @@ pub fn run(home: Home, options: Options) -> ExitCode {
         Ok(None) => return say(&StartReport::AlreadyRuns, ExitCode::SUCCESS),
         Err(problem) => return say(&StartReport::Failed { problem }, ExitCode::FAILURE),
     };
+    speak_when_panicking(home.service_log());
     match prepare(&home, &lock, &options) {
-        Ok(parts) => serve(home, parts, lock),
+        Ok(parts) => {
+            // After the launcher was started: jobs keep the limit their submitter knows.
+            raise_open_files();
+            serve(home, parts, lock)
+        }
         Err(problem) => say(&StartReport::Failed { problem }, ExitCode::FAILURE),
     }
+}
+
+/// A bug in any thread ends the service with a word in service.log: jobs go on, and a service that looks
+/// healthy but does nothing would be worse.
+fn speak_when_panicking(log: PathBuf) {
+    std::panic::set_hook(Box::new(move |panic| {
+        if let Ok(mut log) = ServiceLog::open(log.clone(), u64::MAX, 0) {
+            log.write(&[format!("Bug: {panic}")]);
+        }
+        std::process::exit(70);
+    }));
+}
+
+/// Clients that follow logs take descriptors; the soft limit is often low.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // Refused: the service does with what it has.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
 /// One line to whoever started the service; then stdout is closed to the world.
@@ -84,7 +108,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     let user_home = std::env::var_os("HOME").map(PathBuf::from);
     let config = config::load(&home.config(), user_home.as_deref())?;
     let store = Store::open(&home.database(), home.network).map_err(|error| error.problem())?;
-    let host = hostname();
+    let host = nexus_node::home::hostname();
     own_host(&store, home, &host, options.adopt_home)?;
     let simulated = simulated_gpus(&store, options)?;
     let log_dir = config.log_dir.clone().unwrap_or_else(|| home.default_log_dir());
@@ -108,7 +132,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         world,
         machine: machine::local(simulated),
         node,
-        launcher: Launcher::new(config, log_dir.clone()),
+        specs: RunSpecs::new(config, log_dir.clone()),
         log,
         events: events.clone(),
         ids: IdMaker::new(),
@@ -202,7 +226,7 @@ fn serve(home: Home, parts: Parts, lock: HomeLock) -> ExitCode {
             return say(&StartReport::Failed { problem }, ExitCode::FAILURE);
         }
     };
-    let code = runtime.block_on(serve_until_stopped(&home, parts));
+    let code = runtime.block_on(serve_until_stopped(&home, parts, &lock));
     // Open connections (followers) must not hold the service back.
     runtime.shutdown_background();
     let _ = std::fs::remove_file(home.socket());
@@ -210,11 +234,12 @@ fn serve(home: Home, parts: Parts, lock: HomeLock) -> ExitCode {
     code
 }
 
-async fn serve_until_stopped(home: &Home, parts: Parts) -> ExitCode {
+async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> ExitCode {
     let listener = match listen(home) {
         Ok(listener) => listener,
         Err(problem) => return say(&StartReport::Failed { problem }, ExitCode::FAILURE),
     };
+    lock.sign(&home.socket());
     let app = Arc::new(App {
         engine: parts.to_engine.clone(),
         readers: Readers::new(&home.database()),
@@ -268,5 +293,10 @@ async fn stop_on_signal(engine: mpsc::Sender<Message>) {
         _ = int.recv() => {}
     }
     let (reply, _) = oneshot::channel();
-    let _ = engine.send(Message::Command { command: Command::Stop { kill: false }, verb: "stop", reply });
+    let _ = engine.send(Message::Command {
+        command: Command::Stop { kill: false },
+        verb: "stop",
+        skip_unfit: false,
+        reply,
+    });
 }

@@ -18,7 +18,8 @@ pub struct Surroundings<'a> {
 }
 
 pub fn job(row: JobRow, position: Option<u64>, around: &Surroundings) -> Job {
-    let dir = run_dir::of_run(around.log_dir, &row.id, row.attempt);
+    // Before its first run: where that will be.
+    let dir = row.dir.unwrap_or_else(|| run_dir::of_run(around.log_dir, &row.id, row.attempt));
     let path = |name: &str| dir.join(name).to_string_lossy().into_owned();
     let end = row.ended_at.unwrap_or(around.now);
     let outcome = row.outcome.as_ref();
@@ -62,7 +63,7 @@ pub fn job(row: JobRow, position: Option<u64>, around: &Surroundings) -> Job {
     }
 }
 
-pub fn run(row: RunRow, id: &str, log_dir: &Path) -> Run {
+pub fn run(row: RunRow) -> Run {
     Run {
         attempt: row.number,
         machine: row.machine,
@@ -72,6 +73,6 @@ pub fn run(row: RunRow, id: &str, log_dir: &Path) -> Run {
         started_at: row.started_at.map(clock::rfc3339),
         ended_at: row.ended_at.map(clock::rfc3339),
         outcome: row.outcome,
-        log_dir: run_dir::of_run(log_dir, id, row.number).to_string_lossy().into_owned(),
+        log_dir: row.dir.to_string_lossy().into_owned(),
     }
 }

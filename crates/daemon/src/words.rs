@@ -91,6 +91,7 @@ pub fn waiting(waiting: &Waiting) -> WaitingWord {
     match waiting {
         Waiting::Held => WaitingWord::Held,
         Waiting::QueuePaused => WaitingWord::QueuePaused,
+        Waiting::DiskFull => WaitingWord::DiskFull,
         Waiting::Stopping => WaitingWord::Stopping,
         Waiting::Retry { until } => WaitingWord::Retry { until: clock::rfc3339(*until) },
         Waiting::NoSuchGpus { need, exist, on } => WaitingWord::NoSuchGpus { need: *need, exist: *exist, on: list(on) },

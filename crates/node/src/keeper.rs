@@ -299,6 +299,9 @@ impl Keeper {
                     self.look_later(run, spec.dir, Why::Launched, MESSAGE_PATIENCE);
                 }
             }
+            // Gone already, or a child of nobody's since the launcher died.
+            None if stop => self.settle(run, spec.dir, Why::Stopping),
+            None if begun => self.settle(run, spec.dir, Why::Begun),
             None => self.settle(run, spec.dir, Why::Launched),
         }
     }
@@ -420,10 +423,18 @@ impl Keeper {
         match why {
             // Its shim is slow, but there.
             Why::Launched if self.watched.contains_key(&run) => self.look_later(run, dir, why, LAST_LOOK_AGAIN),
-            Why::Launched | Why::Begun => {
-                let error = "its watching process ended before the command was started".to_owned();
-                self.report(Report::StartFailed { run, error });
-            }
+            // The marker is taken from a shim that may still be on its way: this run starts no more.
+            Why::Launched | Why::Begun => match claim(&dir) {
+                Ok(true) => {
+                    let error = "its watching process ended before the command was started".to_owned();
+                    self.report(Report::StartFailed { run, error });
+                }
+                Ok(false) => self.look_later(run, dir, why, FIRST_LOOK_AGAIN),
+                Err(error) => {
+                    let error = format!("failed to prepare its run directory: {error}");
+                    self.report(Report::StartFailed { run, error });
+                }
+            },
             Why::Observed => self.report(Report::NotStarted { run }),
             Why::Stopping => match claim(&dir) {
                 Ok(true) => self.report(Report::Claimed { run }),

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nexus_api::run_dir::{FORMAT, ShimMessage};
 use rustix::io::Errno;
@@ -17,6 +18,8 @@ const MESSAGE_BYTES: usize = 128 << 10;
 
 /// Connections that wait to be accepted; the kernel has a limit of its own below this.
 const WAITING: i32 = 4096;
+
+const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
 
 pub struct Reports {
     path: PathBuf,
@@ -52,10 +55,18 @@ impl Reports {
         for connection in std::mem::take(&mut self.silent) {
             self.hear(connection, &mut messages);
         }
-        while let Ok(connection) = accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-            self.hear(connection, &mut messages);
+        loop {
+            match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(connection) => self.hear(connection, &mut messages),
+                Err(Errno::AGAIN) => return messages,
+                Err(Errno::INTR) => {}
+                Err(_) => {
+                    // Out of descriptors, say: without a rest the waiting connection would wake us for ever.
+                    std::thread::sleep(ACCEPT_AGAIN);
+                    return messages;
+                }
+            }
         }
-        messages
     }
 
     fn hear(&mut self, connection: OwnedFd, messages: &mut Vec<ShimMessage>) {

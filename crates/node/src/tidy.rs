@@ -16,8 +16,14 @@ use crate::words::{Report, RunPlace, Sink};
 /// deleted lately, so that deleting amid a burst of short jobs makes each of them dearer.
 const QUIET: Duration = Duration::from_secs(3);
 
+/// However busy the machine is, nothing waits longer than this.
+const LONGEST: Duration = Duration::from_secs(600);
+
 /// Between one directory and the next, for the same reason.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// What is overdue is not done all at once either.
+const BREATH: Duration = Duration::from_millis(20);
 
 /// What the tidier is told.
 pub enum Tidying {
@@ -28,23 +34,25 @@ pub enum Tidying {
 
 /// Tidies directories as they come and says which, until the sender is gone.
 pub fn run(incoming: &Receiver<Tidying>, sink: &Sink) {
-    let mut waiting: VecDeque<RunPlace> = VecDeque::new();
+    let mut waiting: VecDeque<(Instant, RunPlace)> = VecDeque::new();
     let mut not_before = Instant::now();
     loop {
-        let received = if waiting.is_empty() {
-            incoming.recv().map_err(|_| RecvTimeoutError::Disconnected)
-        } else {
-            incoming.recv_timeout(not_before.saturating_duration_since(Instant::now()))
+        let received = match waiting.front() {
+            None => incoming.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some((at_latest, _)) => {
+                let due = not_before.min(*at_latest);
+                incoming.recv_timeout(due.saturating_duration_since(Instant::now()).max(BREATH))
+            }
         };
         match received {
-            Ok(Tidying::Clear(place)) => waiting.push_back(place),
+            Ok(Tidying::Clear(place)) => waiting.push_back((Instant::now() + LONGEST, place)),
             Ok(Tidying::Started) => not_before = Instant::now() + QUIET,
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {
-                not_before = Instant::now() + PAUSE;
+                not_before = not_before.max(Instant::now() + PAUSE);
                 match waiting.pop_front() {
-                    Some(place) if tidy(&place.dir) => sink(Report::Tidied { run: place.run }),
-                    Some(place) => waiting.push_back(place),
+                    Some((_, place)) if tidy(&place.dir) => sink(Report::Tidied { run: place.run }),
+                    Some((_, place)) => waiting.push_back((Instant::now() + LONGEST, place)),
                     None => {}
                 }
             }

@@ -4,6 +4,7 @@
 
 mod cast;
 mod chance;
+mod database;
 mod output;
 pub mod proc;
 mod socket;
@@ -192,6 +193,13 @@ impl Nexus {
         let pid = self.service_pid();
         kill(pid, libc::SIGKILL);
         until("the service is gone", || (!alive(pid)).then_some(()));
+    }
+
+    /// Writes the home's `config.toml`, before its first start too.
+    pub fn config(&self, text: &str) {
+        use std::os::unix::fs::DirBuilderExt;
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(self.home());
+        made.and_then(|()| std::fs::write(self.home().join("config.toml"), text)).expect("the home is writable");
     }
 
     /// Makes a file of the test's own.

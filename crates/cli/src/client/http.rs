@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
@@ -65,40 +66,66 @@ impl Client {
         }
     }
 
-    /// Whether somebody listens on the socket.
+    /// Whether a service answers. Asked, since one that was killed takes connections until its last thread is gone.
     pub async fn answers(&self) -> Result<bool, CliError> {
-        match self.connect("").await {
-            Ok(_) => Ok(true),
+        let path = "/v1/service";
+        match self.connect(path).await {
+            Ok(stream) => Ok(exchange(stream, Method::GET, path, Bytes::new()).await.is_ok()),
             Err(CliError::NoService { .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
     async fn connect(&self, path: &str) -> Result<UnixStream, CliError> {
-        UnixStream::connect(&self.socket).await.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused | io::ErrorKind::NotADirectory => {
-                CliError::NoService { home: self.home.clone() }
-            }
-            _ => connection(path)(error),
-        })
+        let stream = match UnixStream::connect(&self.socket).await {
+            Err(error) if is_absent(&error) => match self.signed_socket() {
+                Some(socket) => UnixStream::connect(socket).await,
+                None => Err(error),
+            },
+            other => other,
+        };
+        let stream = stream.map_err(|error| match is_absent(&error) {
+            true => CliError::NoService { home: self.home.clone() },
+            false => connection(path)(error),
+        })?;
+        // A job's environment is only for a service of one's own: in a shared folder anybody can make a socket.
+        let owner = stream.peer_cred().map_err(connection(path))?.uid();
+        match owner == rustix::process::geteuid().as_raw() {
+            true => Ok(stream),
+            false => Err(connection(path)(io::Error::other("the socket belongs to another user"))),
+        }
+    }
+
+    /// Where the service says that it listens, if that is another place than this environment leads to.
+    fn signed_socket(&self) -> Option<PathBuf> {
+        let signed = std::fs::read_to_string(self.home.join("service.lock")).ok()?;
+        signed.lines().nth(1).map(PathBuf::from).filter(|socket| *socket != self.socket)
     }
 
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>, CliError> {
-        let stream = self.connect(path).await?;
-        let (mut sender, connection_work) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(connection(path))?;
-        tokio::spawn(connection_work);
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("host", "nexus")
-            .header("content-type", "application/json")
-            .body(Full::new(body))
-            .map_err(connection(path))?;
-        match tokio::time::timeout(ANSWER_LIMIT, sender.send_request(request)).await {
-            Ok(answered) => answered.map_err(connection(path)),
-            Err(late) => Err(connection(path)(late)),
-        }
+        exchange(self.connect(path).await?, method, path, body).await
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, NotADirectory, NotFound};
+    matches!(error.kind(), NotFound | ConnectionRefused | NotADirectory)
+}
+
+async fn exchange(stream: UnixStream, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>, CliError> {
+    let (mut sender, connection_work) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(connection(path))?;
+    tokio::spawn(connection_work);
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "nexus")
+        .header("content-type", "application/json")
+        .body(Full::new(body))
+        .map_err(connection(path))?;
+    match tokio::time::timeout(ANSWER_LIMIT, sender.send_request(request)).await {
+        Ok(answered) => answered.map_err(connection(path)),
+        Err(late) => Err(connection(path)(late)),
     }
 }
 

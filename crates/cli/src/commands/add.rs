@@ -25,7 +25,7 @@ pub async fn run(args: AddArgs, raw: &[OsString], app: &App) -> Result<ExitCode,
     let client = app.started().await?;
     let copies = args.copies as usize;
     let submitted = client.submit(&spec, copies, args.dry_run).await?;
-    warn_without_gpus(&submitted.jobs, app);
+    warn_if_hopeless(&submitted.jobs, app);
     if args.json {
         app.ui.json(&submitted)?;
     } else if args.quiet || (!app.ui.out_is_terminal() && !args.dry_run) {
@@ -65,13 +65,23 @@ fn check(spec: &JobSpec) -> Result<(), CliError> {
     match std::fs::metadata(&spec.cwd) {
         Ok(found) if found.is_dir() => Ok(()),
         Ok(_) => Err(problem("it is not a folder".into()).into()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(problem("it does not exist".into()).into()),
         Err(error) => Err(problem(error.to_string()).into()),
     }
 }
 
-fn warn_without_gpus(jobs: &[Job], app: &App) {
-    if jobs.iter().any(|job| matches!(job.waiting, Some(Waiting::NoSuchGpus { exist: 0, .. }))) {
-        app.ui.warn("there is no GPU here: the job waits for one; --gpus 0 runs it on the CPU");
+/// What this machine can never give is said at once, piped too: the copies are alike.
+fn warn_if_hopeless(jobs: &[Job], app: &App) {
+    let Some(job) = jobs.first() else { return };
+    match &job.waiting {
+        Some(Waiting::NoSuchGpus { exist: 0, on: None, .. }) => {
+            app.ui.warn("there is no GPU here: the job waits for one; --gpus 0 runs it on the CPU");
+        }
+        Some(Waiting::NoSuchGpus { .. } | Waiting::NoSuchCpus { .. }) => {
+            let why = reason::of_job(job, Capacity { gpus: 0, cpus: 0 }, &Zoned::now());
+            app.ui.warn(&format!("the job cannot start here: it {why}"));
+        }
+        _ => {}
     }
 }
 

@@ -34,7 +34,7 @@ pub async fn run(args: CancelArgs, app: &App) -> Result<ExitCode, CliError> {
     let client = app.started().await?;
     let jobs = chosen::choose(&client, &args.selectors, chosen::CANCEL).await?;
     chosen::confirm_many(&app.ui, "cancel", &jobs, args.yes)?;
-    let after = client.act(Action::Cancel, chosen::ids(&jobs)).await?;
+    let after = client.act(Action::Cancel, chosen::on(&jobs, chosen::CANCEL)).await?;
     let (removed, ending): (Vec<Job>, Vec<Job>) = after.into_iter().partition(|job| job.attempt == 0);
     for job in &removed {
         app.ui.data(&outcome::done("removed", job, app.ui.paint()))?;

@@ -92,12 +92,14 @@ fn home_check(home: &Home) -> Finding {
     let (name, shown) = ("home", home.dir.display());
     let exists = home.dir.exists();
     let place = nearest(&home.dir);
+    let mend = Some("change its permissions, or set NEXUS_HOME to another folder");
     match access(place, Access::WRITE_OK | Access::EXEC_OK) {
+        _ if !place.is_dir() => found(name, Level::Bad, format!("{} is not a folder", place.display()), mend),
         Ok(()) if exists => found(name, Level::Ok, format!("{shown} is writable"), None),
         Ok(()) => found(name, Level::Ok, format!("{shown} will be made at first use"), None),
         Err(error) => {
             let says = format!("{} cannot be written: {error}", place.display());
-            found(name, Level::Bad, says, Some("change its permissions, or set NEXUS_HOME to another folder"))
+            found(name, Level::Bad, says, mend)
         }
     }
 }

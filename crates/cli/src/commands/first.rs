@@ -23,7 +23,7 @@ pub struct FirstArgs {
 pub async fn run(args: FirstArgs, app: &App) -> Result<ExitCode, CliError> {
     let client = app.started().await?;
     let jobs = chosen::choose(&client, &args.selectors, chosen::FIRST).await?;
-    for job in client.act(Action::First, chosen::ids(&jobs)).await? {
+    for job in client.act(Action::First, chosen::on(&jobs, chosen::FIRST)).await? {
         app.ui.data(&outcome::done("put first", &job, app.ui.paint()))?;
     }
     Ok(ExitCode::SUCCESS)

@@ -28,7 +28,7 @@ pub async fn run(args: ForgetArgs, app: &App) -> Result<ExitCode, CliError> {
     let client = app.started().await?;
     let jobs = chosen::choose(&client, &args.selectors, chosen::FORGET).await?;
     chosen::confirm(&app.ui, "forget", &jobs, args.yes)?;
-    client.act(Action::Forget, chosen::ids(&jobs)).await?;
+    client.act(Action::Forget, chosen::on(&jobs, chosen::FORGET)).await?;
     for job in &jobs {
         app.ui.data(&outcome::done("forgot", job, app.ui.paint()))?;
     }

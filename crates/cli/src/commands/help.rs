@@ -36,12 +36,13 @@ Jobs are named by selectors, wherever an id is taken; several at once are fine.
   last         the newest job
   last:3       the three newest
   0            the job on GPU 0
+  box:0        the job on GPU 0 of the machine box (local is this one)
   tag:x        jobs with this tag
   name:x       jobs with this name
   project:x    jobs of this project
   /regex/      jobs whose command matches
 
-kill, remove, cancel and forget ask when more than one job is meant; -y answers in advance.
+kill, remove and cancel ask when more than one job is meant, forget always; -y answers in advance.
 ";
 
 /// Show help
@@ -83,12 +84,14 @@ fn all(nexus: &Command) -> String {
     format!("{lines}\n  --color auto|always|never\n  --version\n\nmore: nexus help <verb>, nexus help selectors\n")
 }
 
+/// The same as `nexus VERB --help`.
 fn of_verb(mut nexus: Command, verb: &str) -> Result<String, CliError> {
-    nexus.build();
-    let near = suggestion(&nexus, verb);
-    match nexus.find_subcommand_mut(verb).filter(|verb| !verb.is_hide_set()) {
-        Some(found) => Ok(found.render_long_help().to_string()),
-        None => Err(Usage::new(format!("there is no verb {verb}"), near).of("help")),
+    if nexus.find_subcommand(verb).is_none_or(|found| found.is_hide_set()) {
+        return Err(Usage::new(format!("there is no verb {verb}"), suggestion(&nexus, verb)).of("help"));
+    }
+    match nexus.try_get_matches_from_mut(["nexus", verb, "--help"]) {
+        Err(help) => Ok(help.render().to_string()),
+        Ok(_) => unreachable!("--help is no verb's own option"),
     }
 }
 
@@ -104,11 +107,17 @@ pub fn usage_line(mut nexus: Command, verb: &str) -> String {
 
 /// What to type instead of a verb that does not exist.
 pub fn suggestion(nexus: &Command, typed: &str) -> String {
-    format!("nexus {}, or nexus help", nearest_verb(nexus, typed))
+    if typed.contains(char::is_whitespace) {
+        return format!("nexus add {} queues it", nexus_api::command::quote(typed));
+    }
+    match nearest_verb(nexus, typed) {
+        Some(verb) => format!("nexus {verb}, or nexus help"),
+        None => "nexus help shows the verbs, nexus add queues a command".into(),
+    }
 }
 
-/// The verb most like what was typed; for words of other tools the one that does the same.
-pub fn nearest_verb(nexus: &Command, typed: &str) -> String {
+/// The verb most like what was typed, if one is like it; for words of other tools the one that does the same.
+pub fn nearest_verb(nexus: &Command, typed: &str) -> Option<String> {
     let same = match typed {
         "rm" | "delete" | "del" | "dequeue" => Some("remove"),
         "log" | "follow" | "tail" | "output" => Some("logs"),
@@ -120,11 +129,11 @@ pub fn nearest_verb(nexus: &Command, typed: &str) -> String {
         _ => None,
     };
     if let Some(verb) = same {
-        return verb.into();
+        return Some(verb.into());
     }
     let verbs = nexus.get_subcommands().filter(|verb| !verb.is_hide_set()).map(|verb| verb.get_name());
-    let distance = |verb: &&str| strsim::damerau_levenshtein(verb, typed);
-    verbs.min_by_key(distance).unwrap_or("help").to_string()
+    let (distance, verb) = verbs.map(|verb| (strsim::damerau_levenshtein(verb, typed), verb)).min()?;
+    (distance <= typed.chars().count().div_ceil(2).min(3)).then(|| verb.to_string())
 }
 
 #[cfg(test)]
@@ -137,8 +146,10 @@ mod tests {
     #[test]
     fn the_nearest_verb_is_found() {
         for (typed, verb) in [("ad", "add"), ("kil", "kill"), ("statsu", "status"), ("log", "logs"), ("rm", "remove")] {
-            assert_eq!(nearest_verb(&Cli::command(), typed), verb);
+            assert_eq!(nearest_verb(&Cli::command(), typed).as_deref(), Some(verb));
         }
+        assert_eq!(nearest_verb(&Cli::command(), "python"), None);
+        assert_eq!(suggestion(&Cli::command(), "sleep 3"), "nexus add 'sleep 3' queues it");
     }
 
     #[test]

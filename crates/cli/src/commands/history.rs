@@ -40,7 +40,11 @@ pub async fn run(args: HistoryArgs, app: &App) -> Result<ExitCode, CliError> {
     if args.json {
         app.ui.json(&jobs)?;
     } else if jobs.is_empty() {
-        app.ui.say("no such jobs have ended");
+        app.ui.say(if args.state.is_empty() && args.since.is_none() {
+            "no job has ended yet"
+        } else {
+            "no such job has ended"
+        });
     } else {
         app.ui.data(&render::history::history(&jobs, &now, app.ui.out_is_terminal(), app.ui.paint()))?;
     }

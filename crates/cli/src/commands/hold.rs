@@ -23,7 +23,7 @@ pub struct HoldArgs {
 pub async fn run(args: HoldArgs, app: &App) -> Result<ExitCode, CliError> {
     let client = app.started().await?;
     let jobs = chosen::choose(&client, &args.selectors, chosen::HOLD).await?;
-    for job in client.act(Action::Hold, chosen::ids(&jobs)).await? {
+    for job in client.act(Action::Hold, chosen::on(&jobs, chosen::HOLD)).await? {
         app.ui.data(&outcome::done("held", &job, app.ui.paint()))?;
     }
     Ok(ExitCode::SUCCESS)

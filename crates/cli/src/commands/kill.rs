@@ -36,7 +36,7 @@ pub async fn run(args: KillArgs, app: &App) -> Result<ExitCode, CliError> {
     let client = app.started().await?;
     let jobs = chosen::choose(&client, &args.selectors, chosen::KILL).await?;
     chosen::confirm_many(&app.ui, "kill", &jobs, args.yes)?;
-    let asked = client.act(Action::Kill, chosen::ids(&jobs)).await?;
+    let asked = client.act(Action::Kill, chosen::on(&jobs, chosen::KILL)).await?;
     tell_ends(&client, &asked, args.no_wait, app).await?;
     Ok(ExitCode::SUCCESS)
 }

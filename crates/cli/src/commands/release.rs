@@ -23,7 +23,7 @@ pub struct ReleaseArgs {
 pub async fn run(args: ReleaseArgs, app: &App) -> Result<ExitCode, CliError> {
     let client = app.started().await?;
     let jobs = chosen::choose(&client, &args.selectors, chosen::RELEASE).await?;
-    for job in client.act(Action::Release, chosen::ids(&jobs)).await? {
+    for job in client.act(Action::Release, chosen::on(&jobs, chosen::RELEASE)).await? {
         app.ui.data(&outcome::done("released", &job, app.ui.paint()))?;
     }
     Ok(ExitCode::SUCCESS)

@@ -30,7 +30,7 @@ pub async fn run(args: RemoveArgs, app: &App) -> Result<ExitCode, CliError> {
     let client = app.started().await?;
     let jobs = chosen::choose(&client, &args.selectors, chosen::REMOVE).await?;
     chosen::confirm_many(&app.ui, "remove", &jobs, args.yes)?;
-    for job in client.act(Action::Remove, chosen::ids(&jobs)).await? {
+    for job in client.act(Action::Remove, chosen::on(&jobs, chosen::REMOVE)).await? {
         app.ui.data(&outcome::done("removed", &job, app.ui.paint()))?;
     }
     Ok(ExitCode::SUCCESS)

@@ -6,7 +6,7 @@ use crate::app::App;
 use crate::commands::stop;
 use crate::error::CliError;
 use crate::misplaced;
-use crate::start::{self, StartOptions};
+use crate::start::StartOptions;
 
 /// Restart the service; running jobs go on
 #[derive(Clone, Debug, clap::Args)]
@@ -24,7 +24,7 @@ pub async fn run(args: RestartArgs, app: &App) -> Result<ExitCode, CliError> {
     if client.answers().await? {
         stop::stop(&client, true).await?;
     }
-    start::ensure(&app.home, StartOptions::default()).await?;
+    app.start(StartOptions::default()).await?;
     let service = client.service().await?;
     app.ui.say(&format!("service started (pid {}) in {}", service.pid, service.home));
     Ok(ExitCode::SUCCESS)

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::app::App;
 use crate::error::CliError;
-use crate::start::{self, Began, StartOptions};
+use crate::start::{Began, StartOptions};
 
 /// Start the service
 ///
@@ -25,7 +25,7 @@ pub struct StartArgs {
 
 pub async fn run(args: StartArgs, app: &App) -> Result<ExitCode, CliError> {
     let options = StartOptions { simulate_gpus: args.simulate_gpus, adopt_home: args.adopt_home };
-    let began = start::ensure(&app.home, options).await?;
+    let began = app.start(options).await?;
     let client = app.reader();
     if let (Began::Before, Some(count)) = (began, args.simulate_gpus) {
         client.simulate_gpus(count).await?;

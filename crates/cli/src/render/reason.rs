@@ -37,6 +37,7 @@ fn words(waiting: &Waiting, id: &str, capacity: Capacity, now: &Zoned) -> String
     match waiting {
         Waiting::Held => format!("held: nexus release {id}"),
         Waiting::QueuePaused => "queue paused: nexus resume".into(),
+        Waiting::DiskFull => "the disk is full: make room".into(),
         Waiting::Stopping => "the service is stopping".into(),
         Waiting::Retry { until } => format!("tried again at {}", time::clock(until, now)),
         Waiting::NoSuchGpus { need, exist: 0, on: None } => {

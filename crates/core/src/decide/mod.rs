@@ -25,7 +25,8 @@ pub fn decide(world: &mut World, now: Time) -> Vec<Event> {
 
 fn plan(world: &World, now: Time) -> Vec<Event> {
     let mut events = Vec::new();
-    if world.queue_paused() || world.stopping() || world.ready().is_empty() {
+    let closed = world.queue_paused() || world.disk_full() || world.stopping();
+    if closed || world.ready().is_empty() {
         return events;
     }
     let mut free = world.free();

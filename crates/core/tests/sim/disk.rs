@@ -72,7 +72,7 @@ impl Disk {
             }
             Event::QueuePaused => self.queue_paused = true,
             Event::QueueResumed => self.queue_paused = false,
-            Event::RunEnded { .. } | Event::MachineRead(_) | Event::Stopping => {}
+            Event::RunEnded { .. } | Event::MachineRead(_) | Event::DiskFull { .. } | Event::Stopping => {}
         }
     }
 

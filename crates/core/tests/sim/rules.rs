@@ -152,6 +152,8 @@ fn job_of(event: &Event) -> Option<JobId> {
         | Event::Running { run, .. }
         | Event::StopAsked { run, .. }
         | Event::RunEnded { run, .. } => Some(run.job),
-        Event::QueuePaused | Event::QueueResumed | Event::MachineRead(_) | Event::Stopping => None,
+        Event::QueuePaused | Event::QueueResumed | Event::MachineRead(_) | Event::DiskFull { .. } | Event::Stopping => {
+            None
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! What is done to jobs by id: kill, remove, cancel, hold, release, first, forget.
 
+use std::path::PathBuf;
+
 use axum::Json;
 use axum::extract::{Path, State};
 use nexus_api::jobs::{Action, Job, OnJobs};
@@ -11,6 +13,7 @@ use super::extract::Sent;
 use super::problem::Failed;
 use super::{App, Shared};
 use crate::engine::Message;
+use crate::store::StoreError;
 
 /// `POST /v1/jobs/kill` and its like: the jobs as they are afterwards.
 pub async fn act(
@@ -21,8 +24,9 @@ pub async fn act(
     let action = action(&word)?;
     let ids = on.ids.iter().map(|id| id.parse().map_err(|_| Problem::NoSuchJob { id: id.clone() }));
     let ids: Vec<JobId> = ids.collect::<Result<_, _>>()?;
+    let OnJobs { ids: words, skip_unfit } = on;
     let command = match action {
-        Action::Forget => return Ok(Json(app.forget(ids, on.ids).await?)),
+        Action::Forget => return Ok(Json(app.forget(ids, words).await?)),
         Action::Kill => Command::Kill(ids),
         Action::Remove => Command::Remove(ids),
         Action::Cancel => Command::Cancel(ids),
@@ -31,8 +35,8 @@ pub async fn act(
         Action::First => Command::First(ids),
     };
     let verb = action.word();
-    app.order(|reply| Message::Command { command, verb, reply }).await?;
-    Ok(Json(app.by_ids(on.ids).await?))
+    app.order(|reply| Message::Command { command, verb, skip_unfit, reply }).await?;
+    Ok(Json(app.by_ids(words).await?))
 }
 
 fn action(word: &str) -> Result<Action, Problem> {
@@ -42,16 +46,28 @@ fn action(word: &str) -> Result<Action, Problem> {
 }
 
 impl App {
+    async fn run_dirs(self: &Shared, ids: Vec<String>) -> Result<Vec<PathBuf>, Problem> {
+        self.read(move |reader| {
+            let mut dirs = Vec::new();
+            for id in ids {
+                let fail = |error: StoreError| error.problem();
+                let Some(row) = reader.job(&id).map_err(fail)? else { continue };
+                dirs.extend(reader.runs(row.n).map_err(fail)?.into_iter().map(|run| run.dir));
+            }
+            Ok(dirs)
+        })
+        .await
+    }
+
     /// The jobs as they were. Their folders go behind the scenes: the record is what counts.
     async fn forget(self: &Shared, ids: Vec<JobId>, words: Vec<String>) -> Result<Vec<Job>, Problem> {
         let jobs = self.by_ids(words).await?;
-        let known: Vec<JobId> = ids.clone();
+        let dirs = self.run_dirs(jobs.iter().map(|job| job.id.clone()).collect()).await?;
         self.order(|reply| Message::Forget { ids, reply }).await?;
-        let log_dir = self.log_dir.clone();
         tokio::task::spawn_blocking(move || {
-            for id in known {
+            for dir in dirs {
                 // A folder that is gone already, or in use by its reader, is no reason to keep the record.
-                let _ = std::fs::remove_dir_all(log_dir.join(format!("job_{id}")));
+                let _ = std::fs::remove_dir_all(dir);
             }
         })
         .await

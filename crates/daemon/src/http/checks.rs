@@ -6,10 +6,13 @@ use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
 use nexus_core::request::MAX_GPUS;
 
+const LONGEST_SECONDS: u64 = 100 * 366 * 86_400;
+
 /// Names, projects and tags are shown in tables and stand in selectors.
 const LONGEST_WORD: usize = 200;
 
-pub fn spec(spec: &JobSpec) -> Result<(), Problem> {
+/// Checks a spec, and takes out what is said twice.
+pub fn spec(spec: &mut JobSpec) -> Result<(), Problem> {
     spec.command.check().map_err(|bad| Problem::BadCommand { bad })?;
     folder(&spec.cwd)?;
     for (field, value) in [("name", &spec.name), ("project", &spec.project)] {
@@ -20,14 +23,24 @@ pub fn spec(spec: &JobSpec) -> Result<(), Problem> {
     for tag in &spec.tags {
         word("tag", tag)?;
     }
-    let request = &spec.request;
+    let request = &mut spec.request;
     if request.gpus > MAX_GPUS {
         return Err(bad("gpus", &request.gpus, format!("at most {MAX_GPUS}")));
     }
     if request.gpus == 0 && request.cpus == Some(0) {
         return Err(bad("cpus", &0, "a job without a GPU takes at least 1 CPU".into()));
     }
-    if let Some(on) = &request.on {
+    for (field, seconds) in [("time", request.time_seconds), ("grace", request.grace_seconds)] {
+        if seconds.is_some_and(|seconds| seconds > LONGEST_SECONDS) {
+            return Err(bad(field, &"that long", "at most 100 years".into()));
+        }
+    }
+    if let Some(before) = request.signal.filter(|before| !(1..=64).contains(&before.signal)) {
+        return Err(bad("signal", &before.signal, "a number from 1 to 64".into()));
+    }
+    if let Some(on) = &mut request.on {
+        on.sort_unstable();
+        on.dedup();
         if let Some(index) = on.iter().find(|index| **index >= MAX_GPUS) {
             return Err(bad("on", index, format!("GPU numbers go up to {}", MAX_GPUS - 1)));
         }

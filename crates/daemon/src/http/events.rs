@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use nexus_api::events::{Event, What};
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use super::{Shared, stream};
 
@@ -31,10 +31,12 @@ pub async fn follow(State(app): State<Shared>) -> Response {
                 Err(RecvError::Closed) => break,
             };
             // What has piled up goes in one piece.
-            while text.len() < PIECE
-                && let Ok(event) = events.try_recv()
-            {
-                text.push_str(&frame(&event));
+            while text.len() < PIECE {
+                match events.try_recv() {
+                    Ok(event) => text.push_str(&frame(&event)),
+                    Err(TryRecvError::Lagged(_)) => text.push_str(&frame(&Event { number: 0, what: What::Missed })),
+                    Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+                }
             }
             part = Bytes::from(text);
         }

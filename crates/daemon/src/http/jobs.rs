@@ -20,6 +20,9 @@ use crate::select::select;
 use crate::store::{Filter, JobRow, Reader, StoreError};
 use crate::{clock, view, words};
 
+/// Jobs of one submission.
+const MOST_JOBS: usize = 1_000_000;
+
 /// More waiting jobs than this in one answer, and their places are left out unless it is the whole queue.
 const POSITIONS_COUNTED: usize = 8;
 
@@ -48,7 +51,6 @@ pub async fn show(
     Path(id): Path<String>,
     Asked(query): Asked<ShowQuery>,
 ) -> Result<Json<JobDetail>, Failed> {
-    let log_dir = app.log_dir.clone();
     let (row, runs, env) = app
         .read(move |reader| {
             let fail = |error: StoreError| error.problem();
@@ -61,7 +63,7 @@ pub async fn show(
     let mut env_names: Vec<String> = env.keys().cloned().collect();
     env_names.extend(row.secret_names.iter().filter(|name| !env.contains_key(*name)).cloned());
     env_names.sort();
-    let runs = runs.into_iter().map(|run| view::run(run, &row.id, &log_dir)).collect();
+    let runs = runs.into_iter().map(view::run).collect();
     let job = app.view(vec![row], false).await?.remove(0);
     Ok(Json(JobDetail { job, runs, env_names, env: query.env.then_some(env) }))
 }
@@ -70,6 +72,8 @@ pub async fn show(
 pub struct SubmitQuery {
     #[serde(default)]
     dry_run: bool,
+    /// Each spec this many times.
+    copies: Option<usize>,
 }
 
 pub async fn submit(
@@ -77,9 +81,7 @@ pub async fn submit(
     Asked(query): Asked<SubmitQuery>,
     Sent(specs): Sent<Vec<JobSpec>>,
 ) -> Result<Json<Submitted>, Failed> {
-    for spec in &specs {
-        checks::spec(spec)?;
-    }
+    let specs = checked(specs, query.copies.unwrap_or(1))?;
     let jobs = if query.dry_run { app.try_out(specs).await? } else { app.submit(specs).await? };
     Ok(Json(Submitted { jobs }))
 }
@@ -102,10 +104,19 @@ pub async fn rerun(State(app): State<Shared>, Sent(rerun): Sent<Rerun>) -> Resul
             Ok(specs)
         })
         .await?;
-    for spec in &specs {
-        checks::spec(spec)?;
-    }
+    let specs = checked(specs, 1)?;
     Ok(Json(Submitted { jobs: app.submit(specs).await? }))
+}
+
+/// Each spec so many times, once it is known to make sense. A folder on a dead server may keep the look at
+/// it waiting: others are answered meanwhile.
+fn checked(mut specs: Vec<JobSpec>, copies: usize) -> Result<Vec<JobSpec>, Problem> {
+    tokio::task::block_in_place(|| specs.iter_mut().try_for_each(checks::spec))?;
+    if copies == 0 || copies.saturating_mul(specs.len()) > MOST_JOBS {
+        let want = format!("at least 1 and at most {MOST_JOBS} jobs at a time");
+        return Err(Problem::BadField { field: "copies".into(), value: copies.to_string(), want });
+    }
+    Ok(specs.into_iter().flat_map(|spec| std::iter::repeat_n(spec, copies)).collect())
 }
 
 fn filter(query: &JobQuery) -> Result<Filter, Problem> {
@@ -247,5 +258,6 @@ fn planned_row(spec: JobSpec) -> JobRow {
         pid: None,
         outcome: None,
         place: (0, 0),
+        dir: None,
     }
 }

@@ -1,8 +1,9 @@
 //! A job's output: the end of it, all of it, or as it comes.
 
 use std::os::fd::OwnedFd;
-use std::path::Path as FilePath;
+use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{Path, State};
@@ -11,16 +12,21 @@ use axum::response::{IntoResponse, Response};
 use nexus_api::events::{Event, What};
 use nexus_api::jobs::State as Word;
 use nexus_api::problem::Problem;
-use nexus_api::run_dir;
 use nexus_node::logs::{LogReader, Which};
 use rustix::fs::inotify;
 use serde::Deserialize;
 use tokio::io::unix::AsyncFd;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, mpsc};
+use tokio::task::block_in_place;
 
 use super::extract::Asked;
 use super::problem::Failed;
 use super::{App, Shared, stream};
+use crate::store::StoreError;
+
+/// Without a watch the log is looked at this often.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Bytes read at a time.
 const PART: usize = 64 << 10;
@@ -76,6 +82,18 @@ impl App {
         })
         .await
     }
+
+    async fn dir_of(self: &Shared, id: &str, number: u32) -> Result<PathBuf, Problem> {
+        let id = id.to_string();
+        self.read(move |reader| {
+            let fail = |error: StoreError| error.problem();
+            let missing = || Problem::NoLog { id: id.clone(), attempt: Some(number) };
+            let row = reader.job(&id).map_err(fail)?.ok_or_else(missing)?;
+            let runs = reader.runs(row.n).map_err(fail)?;
+            runs.into_iter().find(|run| run.number == number).map(|run| run.dir).ok_or_else(missing)
+        })
+        .await
+    }
 }
 
 /// One client that reads one job's log.
@@ -101,24 +119,36 @@ impl Follower {
                 if self.run_of(number).await.is_none() || !self.follow {
                     return;
                 }
-            } else if state.has_ended() || self.next_event().await.is_none() {
+            } else if state.has_ended() {
                 return;
+            } else {
+                tokio::select! {
+                    heard = next_event(&mut self.events, &self.id) => if heard.is_none() { return },
+                    () = self.sender.closed() => return,
+                }
             }
         }
     }
 
     /// Sends one attempt's output, to its end if it is followed. None: the client went away.
     async fn run_of(&mut self, number: u32) -> Option<()> {
-        let dir = run_dir::of_run(&self.app.log_dir, &self.id, number);
+        let dir = self.app.dir_of(&self.id, number).await.ok()?;
         let changes = if self.follow { Changes::watch(&dir) } else { None };
-        let mut reader = LogReader::open(&dir, self.which).ok();
-        if let (Some(reader), Some(lines)) = (&mut reader, self.tail.take()) {
-            reader.tail(lines).ok()?;
-        }
+        let tail = self.tail.take();
+        let mut reader = block_in_place(|| {
+            let mut reader = LogReader::open(&dir, self.which).ok();
+            if let (Some(reader), Some(lines)) = (&mut reader, tail) {
+                reader.tail(lines).ok()?;
+            }
+            Some(reader)
+        })?;
+        let (mut happened, mut over) = (true, false);
         loop {
             // Asked before reading: what is written before the end is read after it.
-            let (state, newest) = self.app.state_of(&self.id).await.ok()?;
-            let over = !self.follow || newest > number || !matches!(state, Word::Starting | Word::Running);
+            if happened {
+                let (state, newest) = self.app.state_of(&self.id).await.ok()?;
+                over = !self.follow || newest > number || !matches!(state, Word::Starting | Word::Running);
+            }
             if reader.is_none() {
                 reader = LogReader::open(&dir, self.which).ok();
             }
@@ -128,35 +158,32 @@ impl Follower {
             if over {
                 return Some(());
             }
-            match &changes {
-                Some(changes) => tokio::select! {
-                    () = changes.next() => {}
-                    event = self.events.recv() => drop(event),
-                    () = self.sender.closed() => return None,
-                },
-                None => self.next_event().await?,
-            }
+            happened = tokio::select! {
+                () = Changes::next(&changes) => false,
+                heard = next_event(&mut self.events, &self.id) => {
+                    heard?;
+                    true
+                }
+                () = self.sender.closed() => return None,
+            };
         }
     }
 
     async fn send_all(&self, reader: &mut LogReader) -> Option<()> {
-        while let Some(chunk) = reader.read_next(PART).ok()? {
+        while let Some(chunk) = block_in_place(|| reader.read_next(PART)).ok()? {
             self.sender.send(Bytes::from(chunk.bytes)).await.ok()?;
         }
         Some(())
     }
+}
 
-    /// Waits until something happened to this job.
-    async fn next_event(&mut self) -> Option<()> {
-        loop {
-            tokio::select! {
-                event = self.events.recv() => match event {
-                    Ok(event) if !concerns(&event, &self.id) => {}
-                    Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => return Some(()),
-                    Err(broadcast::error::RecvError::Closed) => return None,
-                },
-                () = self.sender.closed() => return None,
-            }
+/// Waits until something happened to this job. None: nothing more will.
+async fn next_event(events: &mut broadcast::Receiver<Arc<Event>>, job: &str) -> Option<()> {
+    loop {
+        match events.recv().await {
+            Ok(event) if !concerns(&event, job) => {}
+            Ok(_) | Err(RecvError::Lagged(_)) => return Some(()),
+            Err(RecvError::Closed) => return None,
         }
     }
 }
@@ -174,9 +201,8 @@ struct Changes {
 }
 
 impl Changes {
-    /// None where the directory does not exist yet: then the job's own events tell when to look.
+    /// None where there is nothing to watch yet, or the system has no watch left to give.
     fn watch(dir: &FilePath) -> Option<Changes> {
-        std::fs::create_dir_all(dir).ok()?;
         let inotify = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC).ok()?;
         let what = inotify::WatchFlags::MODIFY | inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO;
         inotify::add_watch(&inotify, dir, what).ok()?;
@@ -185,11 +211,13 @@ impl Changes {
         Some(Changes { inotify })
     }
 
-    async fn next(&self) {
-        let Ok(mut ready) = self.inotify.readable().await else { return };
+    /// Waits for the next change; where there is no watch, for a moment.
+    async fn next(changes: &Option<Changes>) {
+        let Some(Changes { inotify }) = changes else { return tokio::time::sleep(LOOK_AGAIN).await };
+        let Ok(mut ready) = inotify.readable().await else { return };
         let mut buffer = [0; 4096];
         // What exactly changed does not matter: the reader looks at all of it.
-        while rustix::io::read(&self.inotify, &mut buffer).is_ok_and(|count| count > 0) {}
+        while rustix::io::read(inotify, &mut buffer).is_ok_and(|count| count > 0) {}
         ready.clear_ready();
     }
 }

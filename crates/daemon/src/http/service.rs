@@ -1,11 +1,8 @@
 //! The service itself: status, pause, stop, simulated GPUs.
 
-use std::path::Path;
-
 use axum::Json;
 use axum::extract::State;
 use nexus_api::problem::Problem;
-use nexus_api::run_dir;
 use nexus_api::service::{Gpu, Machine, RecentFailure, Service, SimulatedGpus, Status, Stop};
 use nexus_core::apply::Command;
 use nexus_core::request::MAX_GPUS;
@@ -18,7 +15,7 @@ use super::Shared;
 use super::extract::{Asked, Sent};
 use super::problem::Failed;
 use crate::engine::Message;
-use crate::store::{Filter, JobRow};
+use crate::store::JobRow;
 use crate::{clock, home, machine, words};
 
 /// Failures named in the status view.
@@ -55,20 +52,18 @@ pub struct StatusQuery {
 pub async fn status(State(app): State<Shared>, Asked(query): Asked<StatusQuery>) -> Result<Json<Status>, Failed> {
     let (queue_paused, pending, held, machines) =
         app.ask(|world| (world.queue_paused(), world.pending(), world.held(), machines(world))).await?;
-    let log_dir = app.log_dir.clone();
-    let (totals, failures, rows) = app
+    let (totals, failures, newest, rows) = app
         .read(move |reader| {
             let fail = |error: crate::store::StoreError| error.problem();
             let looked_at = reader.meta("looked_at").map_err(fail)?.and_then(|text| text.parse().ok()).map(Time);
             let failed = reader.failures(looked_at.unwrap_or_default(), FAILURES_SHOWN).map_err(fail)?;
-            let failures: Vec<RecentFailure> = failed.into_iter().map(|row| failure(row, &log_dir)).collect();
-            let states = vec![nexus_api::jobs::State::Starting, nexus_api::jobs::State::Running];
-            let active = reader.list(&Filter { states, ..Filter::default() }).map_err(fail)?;
-            Ok((reader.totals().map_err(fail)?, failures, active))
+            let newest = failures_until(&failed);
+            let failures: Vec<RecentFailure> = failed.into_iter().map(failure).collect();
+            Ok((reader.totals().map_err(fail)?, failures, newest, reader.active().map_err(fail)?))
         })
         .await?;
-    if query.look && !failures.is_empty() {
-        app.post(Message::Looked)?;
+    if let Some(until) = newest.filter(|_| query.look) {
+        app.post(Message::Looked { until })?;
     }
     Ok(Json(Status {
         queue_paused,
@@ -81,7 +76,6 @@ pub async fn status(State(app): State<Shared>, Asked(query): Asked<StatusQuery>)
         machines,
         active: app.view(rows, false).await?,
         disk_free_bytes: home::disk_free(&app.home.dir).unwrap_or(0),
-        event: 0,
     }))
 }
 
@@ -109,11 +103,16 @@ fn machines(world: &World) -> Vec<Machine> {
     world.machines().map(view).collect()
 }
 
-fn failure(row: JobRow, log_dir: &Path) -> RecentFailure {
+/// The newest end that is shown.
+fn failures_until(failed: &[JobRow]) -> Option<Time> {
+    failed.iter().filter_map(|row| row.ended_at).max()
+}
+
+fn failure(row: JobRow) -> RecentFailure {
     let reason = row.reason.unwrap_or_else(|| "exit".into());
     RecentFailure {
         detail: Some(words::detail(&reason, row.outcome.as_ref(), row.spec.request.time_seconds)),
-        last_line: nexus_node::last_line(&run_dir::of_run(log_dir, &row.id, row.attempt)),
+        last_line: row.dir.as_deref().and_then(nexus_node::last_line),
         ended_at: clock::rfc3339(row.ended_at.unwrap_or_default()),
         exit_code: row.exit_code,
         signal: row.signal,
@@ -123,18 +122,21 @@ fn failure(row: JobRow, log_dir: &Path) -> RecentFailure {
 }
 
 pub async fn pause(State(app): State<Shared>) -> Result<Json<Value>, Failed> {
-    app.order(|reply| Message::Command { command: Command::PauseQueue, verb: "pause", reply }).await?;
+    app.order(|reply| Message::Command { command: Command::PauseQueue, verb: "pause", skip_unfit: false, reply })
+        .await?;
     Ok(Json(json!({})))
 }
 
 pub async fn resume(State(app): State<Shared>) -> Result<Json<Value>, Failed> {
-    app.order(|reply| Message::Command { command: Command::ResumeQueue, verb: "resume", reply }).await?;
+    app.order(|reply| Message::Command { command: Command::ResumeQueue, verb: "resume", skip_unfit: false, reply })
+        .await?;
     Ok(Json(json!({})))
 }
 
 pub async fn stop(State(app): State<Shared>, Sent(stop): Sent<Stop>) -> Result<Json<Value>, Failed> {
     let kill = !stop.keep_jobs;
-    app.order(|reply| Message::Command { command: Command::Stop { kill }, verb: "stop", reply }).await?;
+    app.order(|reply| Message::Command { command: Command::Stop { kill }, verb: "stop", skip_unfit: false, reply })
+        .await?;
     Ok(Json(json!({})))
 }
 

@@ -32,6 +32,9 @@ const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
 /// Statements the engine and a reader use over and over are prepared once.
 const STATEMENT_CACHE: usize = 64;
 
+/// How long one connection waits for another's lock.
+const BUSY_PATIENCE: Duration = Duration::from_secs(10);
+
 /// Connections kept open for the next reader.
 const IDLE_READERS: usize = 4;
 
@@ -151,9 +154,13 @@ impl Store {
 
     /// Empties the WAL, so that no deleted secret stays readable in it.
     pub fn clear_leftovers(&mut self) {
-        // Readers in the way: the next idle moment tries again.
-        let busy: rusqlite::Result<i64> = self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
-        if busy == Ok(0) {
+        // Readers in the way are not waited for: the next idle moment tries again.
+        let cleared = self.db.busy_timeout(Duration::ZERO).and_then(|()| {
+            let busy: i64 = self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+            Ok(busy == 0)
+        });
+        let patient = self.db.busy_timeout(BUSY_PATIENCE);
+        if cleared == Ok(true) && patient.is_ok() {
             self.secrets_dropped = false;
         }
     }
@@ -204,13 +211,13 @@ fn make_private(path: &Path) -> std::io::Result<()> {
 
 fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    db.busy_timeout(Duration::from_secs(10))?;
+    db.busy_timeout(BUSY_PATIENCE)?;
     db.set_prepared_statement_cache_capacity(STATEMENT_CACHE);
     Ok(db)
 }
 
 fn set_up(db: &Connection, network: bool) -> rusqlite::Result<()> {
-    db.busy_timeout(Duration::from_secs(10))?;
+    db.busy_timeout(BUSY_PATIENCE)?;
     db.set_prepared_statement_cache_capacity(STATEMENT_CACHE);
     let mode = if network { "DELETE" } else { "WAL" };
     db.pragma_update_and_check(None, "journal_mode", mode, |_| Ok(()))?;

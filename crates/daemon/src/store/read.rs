@@ -1,6 +1,6 @@
 //! What clients read: rows of jobs and runs, found by index.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nexus_api::env::Env;
 use nexus_api::jobs::{JobSpec, RunOutcome, State};
@@ -42,6 +42,8 @@ pub struct JobRow {
     pub pid: Option<u32>,
     pub outcome: Option<RunOutcome>,
     pub place: (i64, i64),
+    /// Directory of the newest run.
+    pub dir: Option<PathBuf>,
 }
 
 pub struct RunRow {
@@ -53,6 +55,7 @@ pub struct RunRow {
     pub started_at: Option<Time>,
     pub ended_at: Option<Time>,
     pub outcome: Option<RunOutcome>,
+    pub dir: PathBuf,
 }
 
 /// Which jobs a listing wants.
@@ -68,7 +71,7 @@ pub struct Filter {
 const JOB: &str = "SELECT jobs.n, id, state, reason, exit_code, signal, command, spec, jobs.runs,
         (SELECT group_concat(tag, char(10)) FROM tags WHERE tags.n = jobs.n),
         submitted_at, jobs.started_at, jobs.ended_at,
-        runs.machine, runs.gpus, runs.simulated, runs.pid, runs.outcome, place_priority, turn
+        runs.machine, runs.gpus, runs.simulated, runs.pid, runs.outcome, place_priority, turn, runs.dir
     FROM jobs LEFT JOIN runs ON runs.n = jobs.n AND runs.number = jobs.runs";
 
 impl Reader<'_> {
@@ -128,21 +131,35 @@ impl Reader<'_> {
             ended.push(*state);
         }
         let mut rows = self.list_ended(&ended, since, filter.limit)?;
-        if State::ALL.iter().any(|state| !state.has_ended() && wanted(state)) {
-            let live = self.jobs(
+        if [State::Starting, State::Running, State::Copying].iter().any(wanted) {
+            let active = self.active()?.into_iter();
+            rows.extend(active.filter(|row| wanted(&row.state) && row.submitted_at.0 >= since));
+        }
+        if [State::Held, State::Queued].iter().any(wanted) {
+            let waiting = self.jobs(
                 &format!(
-                    "{JOB} WHERE jobs.ended_at IS NULL AND submitted_at >= ?1
-                     ORDER BY state IN ('queued', 'held'), place_priority, turn"
+                    "{JOB} WHERE jobs.ended_at IS NULL AND state IN ('queued', 'held') AND submitted_at >= ?1
+                     ORDER BY place_priority, turn"
                 ),
                 [since],
             )?;
-            rows.extend(live.into_iter().filter(|row| wanted(&row.state)));
+            rows.extend(waiting.into_iter().filter(|row| wanted(&row.state)));
         }
         if let Some(limit) = filter.limit {
             let surplus = rows.len().saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
             rows.drain(..surplus);
         }
         Ok(rows)
+    }
+
+    /// Jobs that hold a lease, by an index of their own: the queue beside them may be long.
+    pub fn active(&self) -> Result<Vec<JobRow>, StoreError> {
+        self.jobs(
+            &format!(
+                "{JOB} WHERE jobs.ended_at IS NULL AND state IN ('starting', 'running') ORDER BY place_priority, turn"
+            ),
+            [],
+        )
     }
 
     fn list_ended(&self, states: &[State], since: i64, limit: Option<u64>) -> Result<Vec<JobRow>, StoreError> {
@@ -200,7 +217,7 @@ impl Reader<'_> {
     pub fn runs(&self, n: i64) -> Result<Vec<RunRow>, StoreError> {
         self.db
             .prepare_cached(
-                "SELECT number, machine, gpus, pid, planned_at, started_at, ended_at, outcome
+                "SELECT number, machine, gpus, pid, planned_at, started_at, ended_at, outcome, dir
                  FROM runs WHERE n = ?1 ORDER BY number",
             )
             .and_then(|mut statement| statement.query_map([n], run_row)?.collect())
@@ -284,6 +301,7 @@ fn job_row(row: &Row) -> rusqlite::Result<JobRow> {
         pid: row.get(16)?,
         outcome: outcome.and_then(|text| serde_json::from_str(&text).ok()),
         place: (row.get(18)?, row.get(19)?),
+        dir: row.get::<_, Option<String>>(20)?.map(PathBuf::from),
     })
 }
 
@@ -298,6 +316,7 @@ fn run_row(row: &Row) -> rusqlite::Result<RunRow> {
         started_at: row.get::<_, Option<i64>>(5)?.map(Time),
         ended_at: row.get::<_, Option<i64>>(6)?.map(Time),
         outcome: outcome.and_then(|text| serde_json::from_str(&text).ok()),
+        dir: PathBuf::from(row.get::<_, String>(8)?),
     })
 }
 

@@ -1,13 +1,15 @@
 //! Brings the World back from disk: live jobs and their current runs.
 
+use std::path::PathBuf;
+
 use nexus_core::ids::{JobId, MachineId, RunId};
 use nexus_core::job::{Job, Place, Retries, State};
 use nexus_core::request::{GpuSet, Request};
 use nexus_core::run::{Lease, Phase, Run, StopCause};
 use nexus_core::time::Time;
 use nexus_core::world::World;
-use rusqlite::Row;
 use rusqlite::types::Type;
+use rusqlite::{OptionalExtension, Row, params};
 
 use super::spec::StoredSpec;
 use super::{Store, StoreError};
@@ -29,6 +31,16 @@ impl Store {
             statement.query_map([], job).map_err(fail)?.collect::<rusqlite::Result<_>>().map_err(fail)?;
         let paused = self.meta("queue")?.as_deref() == Some("paused");
         Ok(World::restore(jobs, paused, self.next_n))
+    }
+
+    /// Where a run keeps its files; none for a run that was forgotten.
+    pub fn run_dir(&self, run: RunId) -> Result<Option<PathBuf>, StoreError> {
+        let dir: Option<String> = self
+            .db
+            .prepare_cached("SELECT dir FROM runs WHERE n = (SELECT n FROM jobs WHERE id = ?1) AND number = ?2")
+            .and_then(|mut found| found.query_row(params![run.job.as_str(), run.number], |row| row.get(0)).optional())
+            .map_err(|source| self.read_error(source))?;
+        Ok(dir.map(PathBuf::from))
     }
 
     /// Ended runs whose directories were not cleared yet.

@@ -28,10 +28,12 @@ CREATE TABLE jobs (
     ended_at       INTEGER
 ) STRICT;
 CREATE INDEX jobs_live ON jobs (place_priority, turn, state) WHERE ended_at IS NULL;
+CREATE INDEX jobs_active ON jobs (state) WHERE ended_at IS NULL AND state IN ('starting', 'running');
 CREATE INDEX jobs_ended ON jobs (ended_at, n) WHERE ended_at IS NOT NULL;
 CREATE INDEX jobs_ended_by_state ON jobs (state, ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX jobs_by_name ON jobs (name) WHERE name IS NOT NULL;
 CREATE INDEX jobs_by_project ON jobs (project) WHERE project IS NOT NULL;
+CREATE INDEX jobs_by_env ON jobs (env);
 CREATE INDEX jobs_by_secrets ON jobs (secrets) WHERE secrets IS NOT NULL;
 
 CREATE TABLE runs (
@@ -41,6 +43,7 @@ CREATE TABLE runs (
     gpus       TEXT    NOT NULL,                 -- indices, comma separated
     cpus       INTEGER NOT NULL,
     simulated  INTEGER NOT NULL,                 -- 1: the GPUs were made up
+    dir        TEXT    NOT NULL,                 -- its run directory
     planned_at INTEGER NOT NULL,
     pid        INTEGER,
     started_at INTEGER,

@@ -1,6 +1,7 @@
 //! What a run is launched from: the spec as stored, and its environment.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use nexus_api::env::Env;
@@ -22,6 +23,7 @@ pub struct Launch {
     pub spec: JobSpec,
     pub env: Arc<Env>,
     pub secrets: Env,
+    pub dir: PathBuf,
     /// How the run before this one ended.
     pub last_failure: Option<String>,
 }
@@ -52,20 +54,20 @@ pub(super) fn env_text(env: &Env) -> (String, String) {
 impl Store {
     /// None for a job that does not exist.
     pub fn launch(&mut self, run: RunId) -> Result<Option<Launch>, StoreError> {
-        type Texts = (String, String, Option<String>, Option<String>);
+        type Texts = (String, String, Option<String>, Option<String>, String);
         let row: Option<Texts> = self
             .db
             .prepare_cached(
                 "SELECT spec, env, (SELECT data FROM secrets WHERE hash = jobs.secrets),
-                        (SELECT outcome FROM runs WHERE runs.n = jobs.n AND number = ?2 - 1)
-                 FROM jobs WHERE id = ?1",
+                        (SELECT outcome FROM runs WHERE runs.n = jobs.n AND number = ?2 - 1), runs.dir
+                 FROM jobs JOIN runs ON runs.n = jobs.n AND runs.number = ?2 WHERE id = ?1",
             )
             .and_then(|mut statement| {
-                let texts = |row: &Row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+                let texts = |row: &Row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?));
                 statement.query_row(params![run.job.as_str(), run.number], texts).optional()
             })
             .map_err(|source| self.read_error(source))?;
-        let Some((spec, env_hash, secrets, last_outcome)) = row else { return Ok(None) };
+        let Some((spec, env_hash, secrets, last_outcome, dir)) = row else { return Ok(None) };
         let decode = |source| StoreError::Decode { path: self.path.clone(), source };
         let stored: StoredSpec = serde_json::from_str(&spec).map_err(decode)?;
         let secrets = match secrets {
@@ -77,7 +79,7 @@ impl Store {
             None => None,
         };
         let env = self.env(&env_hash)?;
-        Ok(Some(Launch { spec: stored.spec, env, secrets, last_failure }))
+        Ok(Some(Launch { spec: stored.spec, env, secrets, dir: dir.into(), last_failure }))
     }
 
     /// The command as shown.

@@ -1,16 +1,18 @@
 //! Commits a batch: the events of many inputs in one transaction, one fsync.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use nexus_api::env::Env;
 use nexus_api::jobs::JobSpec;
+use nexus_api::run_dir;
 use nexus_core::event::{Event, NewJob, Requeue};
 use nexus_core::ids::{JobId, MachineId, RunId};
 use nexus_core::job::End;
 use nexus_core::request::GpuSet;
 use nexus_core::run::{Lease, Outcome, StopCause};
 use nexus_core::time::Time;
-use rusqlite::{Transaction, params};
+use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::spec::{env_text, stored_spec};
 use super::{Store, StoreError};
@@ -29,6 +31,8 @@ pub struct Batch {
     pub meta: Vec<(&'static str, String)>,
     /// Which GPUs do not exist.
     pub simulated: GpuSet,
+    /// Where new runs keep their files.
+    pub log_dir: PathBuf,
 }
 
 impl Batch {
@@ -114,7 +118,7 @@ impl Writer<'_> {
                     params![job.as_str(), place.priority, place.turn],
                 )?;
             }
-            Event::Planned { run, lease, at } => self.planned(*run, lease, *at, batch.simulated)?,
+            Event::Planned { run, lease, at } => self.planned(*run, lease, *at, batch)?,
             Event::Running { run, pid, at } => {
                 self.run(
                     "UPDATE jobs SET state = 'running', started_at = ?2 WHERE id = ?1",
@@ -143,7 +147,7 @@ impl Writer<'_> {
                     Requeue::StartFailed => (0, "start_failures + 1"),
                 };
                 let sql = format!(
-                    "UPDATE jobs SET state = 'queued', not_before = ?2, retries_used = retries_used + ?3,
+                    "UPDATE jobs SET state = 'queued', started_at = NULL, not_before = ?2, retries_used = retries_used + ?3,
                      start_failures = {failures} WHERE id = ?1"
                 );
                 self.run(&sql, params![job.as_str(), not_before.map(|at| at.0), retries])?;
@@ -151,7 +155,7 @@ impl Writer<'_> {
             Event::JobEnded { job, end, at } => self.job_ended(*job, end, *at)?,
             Event::QueuePaused => drop(self.set_meta("queue", "paused")?),
             Event::QueueResumed => drop(self.set_meta("queue", "running")?),
-            Event::MachineRead(_) | Event::Stopping => {}
+            Event::MachineRead(_) | Event::DiskFull { .. } | Event::Stopping => {}
         }
         Ok(())
     }
@@ -192,22 +196,23 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn planned(&self, run: RunId, lease: &Lease, at: Time, simulated: GpuSet) -> rusqlite::Result<()> {
+    fn planned(&self, run: RunId, lease: &Lease, at: Time, batch: &Batch) -> rusqlite::Result<()> {
         self.run(
             "UPDATE jobs SET state = 'starting', runs = ?2, started_at = NULL, not_before = NULL WHERE id = ?1",
             params![run.job.as_str(), run.number],
         )?;
         self.run(
-            "INSERT INTO runs (n, number, machine, gpus, cpus, simulated, planned_at)
-             SELECT n, ?2, ?3, ?4, ?5, ?6, ?7 FROM jobs WHERE id = ?1",
+            "INSERT INTO runs (n, number, machine, gpus, cpus, simulated, planned_at, dir)
+             SELECT n, ?2, ?3, ?4, ?5, ?6, ?7, ?8 FROM jobs WHERE id = ?1",
             params![
                 run.job.as_str(),
                 run.number,
                 machine_name(lease.machine),
                 lease.gpus.to_string(),
                 lease.cpus,
-                lease.gpus.overlaps(simulated),
-                at.0
+                lease.gpus.overlaps(batch.simulated),
+                at.0,
+                run_dir::of_run(&batch.log_dir, run.job.as_str(), run.number).to_string_lossy()
             ],
         )?;
         Ok(())
@@ -261,7 +266,12 @@ impl Writer<'_> {
         self.run("UPDATE totals SET count = count - 1 WHERE state = (SELECT state FROM jobs WHERE id = ?1)", [id])?;
         self.run("DELETE FROM tags WHERE n = (SELECT n FROM jobs WHERE id = ?1)", [id])?;
         self.run("DELETE FROM runs WHERE n = (SELECT n FROM jobs WHERE id = ?1)", [id])?;
-        self.run("DELETE FROM jobs WHERE id = ?1", [id])?;
+        let env: Option<String> = self
+            .db
+            .prepare_cached("DELETE FROM jobs WHERE id = ?1 RETURNING env")?
+            .query_row([id], |row| row.get(0))
+            .optional()?;
+        self.run("DELETE FROM envs WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE env = ?1)", [env])?;
         Ok(())
     }
 }

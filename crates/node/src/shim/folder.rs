@@ -81,6 +81,12 @@ impl Folder {
         written
     }
 
+    /// Puts the names in the directory on the disk.
+    pub fn sync(&self) {
+        // A file system that cannot has done what it could.
+        let _ = self.lock.sync_all();
+    }
+
     /// Whether somebody removed the directory.
     pub fn is_gone(&self) -> bool {
         self.lock.metadata().map_or(true, |metadata| metadata.nlink() == 0)

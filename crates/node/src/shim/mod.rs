@@ -155,7 +155,7 @@ fn give_memory_back() {
 
 fn make_group(base: &Path, run: &str) -> Option<PathBuf> {
     let group = base.join(run);
-    match std::fs::create_dir(&group) {
+    match std::fs::create_dir_all(&group) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => None,
         _ => Some(group),
     }
@@ -190,6 +190,10 @@ fn see_through(mut begun: Begun, run: &str, shell: bool, folder: &Folder, report
     while folder.write_record(&record).is_err() && !folder.is_gone() {
         std::thread::sleep(RECORD_AGAIN);
         report(reports, &ended);
+    }
+    if !heard {
+        // Nobody has it but this directory: a power cut must not undo the rename either.
+        folder.sync();
     }
 }
 

@@ -89,15 +89,17 @@ fn the_last_words_are_kept_however_quickly_the_job_ends() {
 #[test]
 fn what_is_left_in_the_terminal_is_read_after_the_end() {
     let stage = Stage::new();
-    // The shim sleeps while the job prints more than one read takes, and ends.
-    stage.start(stage.shell("aaa.1", "kill -STOP $PPID; seq 1 3000; seq 1 3000 >&2"));
+    // The shim sleeps while the job prints more than one read of a terminal takes (4095 bytes), and ends.
+    let text = "while ! [ -e go ]; do sleep 0.01; done; kill -STOP $PPID; seq 1 1100; seq 1 1100 >&2";
+    stage.start(stage.shell("aaa.1", text));
     let pid = stage.start_of("aaa.1");
+    std::fs::write(stage.home.path().join("go"), "").unwrap();
     crate::stage::wait_until("its end", || processes::stat(pid).is_none_or(|stat| stat.zombie));
     let shim = processes::stat(processes::stat(pid).unwrap().parent).unwrap().process;
     assert!(shim.signal(libc::SIGCONT));
     assert_eq!(stage.end_of("aaa.1").status, exited(0));
     for name in [STDOUT, STDERR] {
-        assert_eq!(stage.log("aaa.1", name).lines().count(), 3000);
+        assert_eq!(stage.log("aaa.1", name).lines().count(), 1100);
     }
 }
 

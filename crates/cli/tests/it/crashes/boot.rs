@@ -7,15 +7,6 @@ use nexus_testkit::{Nexus, alive, kill, signal, until};
 use serde_json::Value;
 
 use super::gate::Gate;
-use crate::NEXUS;
-
-fn fresh() -> Nexus {
-    let nexus = Nexus::fresh(NEXUS);
-    std::fs::create_dir(nexus.home()).expect("a fresh home");
-    std::fs::write(nexus.home().join("config.toml"), "[jobs]\nretry_wait = \"1s\"\n").expect("a fresh home");
-    nexus.start(2);
-    nexus
-}
 
 /// Ends everything at once; what `started` says is of another boot, and its pids are those of `stranger` now.
 fn power_cut(nexus: &Nexus, running: &[&str], stranger: u32) {
@@ -42,7 +33,7 @@ fn read(path: &Path) -> Value {
 
 #[test]
 fn a_restart_of_the_machine_loses_running_jobs_alone() {
-    let nexus = fresh();
+    let nexus = super::with_quick_retries(2);
     let mut stranger = Command::new("setsid").args(["sleep", "1003"]).spawn().expect("sleep is there");
     assert_eq!(nexus.done("exit 3")["exit_code"], 3);
     let history = nexus.json(&["history", "--json"]);

@@ -1,6 +1,9 @@
 //! The launcher dies, hangs or comes late, alone or with its service: each run starts exactly once.
 
-use nexus_testkit::{Nexus, alive, kill, proc, signal, until};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use nexus_testkit::{Chance, Nexus, alive, kill, proc, signal, until};
 
 use super::gate::Gate;
 use super::readopt::Awake;
@@ -135,6 +138,23 @@ fn a_run_killed_before_its_launcher_wakes_never_starts() {
     assert_eq!(window.gate.starts(), 0);
 }
 
+/// The marker that was claimed for it is tidied away by and by; what the launcher has in hand then must not start.
+#[test]
+#[ignore = "it starts: the node tidies a claim away while a launcher still has the request"]
+fn a_run_killed_long_before_its_launcher_wakes_never_starts() {
+    let window = Window::open();
+    window.nexus.ok(&["kill", "--no-wait", &window.id]);
+    assert_eq!(window.nexus.ended(&window.id)["state"], "killed");
+    let marker = window.nexus.run_dir(&window.id, 1).join("started");
+    let begin = Instant::now();
+    // Tidied or kept, both are right; a tidier that tidies does it within this time.
+    until("the marker had the time to go", || (!marker.exists() || begin.elapsed().as_secs() > 8).then_some(()));
+    window.wake_launcher();
+    assert_eq!(window.nexus.done("exit 3")["exit_code"], 3);
+    until("its shim is gone", || window.shims().is_empty().then_some(()));
+    assert_eq!(window.gate.starts(), 0);
+}
+
 #[test]
 fn a_kill_asked_of_a_starting_run_holds_after_a_crash() {
     let window = Window::open();
@@ -150,4 +170,39 @@ fn a_kill_asked_of_a_starting_run_holds_after_a_crash() {
     // The launcher may have been quicker than the claim, but not more than once.
     assert!(window.gate.starts() <= 1);
     assert!(window.nexus.job_processes().is_empty());
+}
+
+#[test]
+fn each_run_starts_once_though_its_launcher_is_killed_over_and_over() {
+    let seed = Chance::seed_from("NEXUS_TEST_SEED");
+    println!("NEXUS_TEST_SEED={seed}");
+    let mut chance = Chance::from_seed(seed);
+    let nexus = super::with_quick_retries(8);
+    let count = if std::env::var_os("NEXUS_TEST_LONG").is_some() { 3000 } else { 300 };
+    let added = nexus.ok(&["add", "-x", &count.to_string(), "echo $NEXUS_JOB_ID $NEXUS_ATTEMPT >> ledger"]);
+    let ids: BTreeSet<&str> = added.lines().collect();
+    assert_eq!(ids.len(), count);
+    let service = nexus.service_process().expect("it runs");
+    let mut kills = 0;
+    while kills < count / 3 && nexus.json(&["status", "--json"])["pending"] != 0 {
+        for _ in 0..5 {
+            if let Some(launcher) = nexus.launcher_of(service) {
+                kill(launcher, signal::SIGKILL);
+                kills += 1;
+            }
+            // The moment is the experiment.
+            std::thread::sleep(Duration::from_micros(chance.below(10_000)));
+        }
+    }
+    println!("{kills} kills");
+    assert!(kills > 0);
+    nexus.run_limited(&["wait", "--all"]).expect_code(0);
+    let ledger = std::fs::read_to_string(nexus.work().join("ledger")).expect("they ran");
+    let mut attempts: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (id, attempt) in ledger.lines().filter_map(|line| line.split_once(' ')) {
+        attempts.entry(id).or_default().push(attempt);
+    }
+    let doubled: Vec<_> = attempts.iter().filter(|(_, attempts)| attempts.len() > 1).collect();
+    assert!(doubled.is_empty(), "seed {seed}, {kills} kills: ran twice, as attempts {doubled:?}");
+    assert_eq!(attempts.into_keys().collect::<BTreeSet<_>>(), ids, "seed {seed}, {kills} kills");
 }

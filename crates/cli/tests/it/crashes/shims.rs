@@ -60,10 +60,7 @@ fn a_shim_that_died_without_a_service_is_found_and_cleared_after() {
 
 #[test]
 fn a_lost_job_with_a_retry_runs_again_when_its_tree_is_gone() {
-    let nexus = Nexus::fresh(NEXUS);
-    std::fs::create_dir(nexus.home()).expect("a fresh home");
-    std::fs::write(nexus.home().join("config.toml"), "[jobs]\nretry_wait = \"1s\"\n").expect("a fresh home");
-    nexus.start(1);
+    let nexus = super::with_quick_retries(1);
     let id = nexus.add_with(&["--retries", "1"], &format!("if [ $NEXUS_ATTEMPT = 1 ]; then {TREE}; else {LOOK}; fi"));
     until("the tree is there", || nexus.work().join("pids").exists().then_some(()));
     nexus.in_state(&id, "running");

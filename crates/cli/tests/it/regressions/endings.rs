@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use nexus_testkit::{Nexus, alive, children_marked, proc, until};
 use serde_json::{Value, json};
 
-use super::wait_for;
+use super::{lines_of, wait_for};
 use crate::NEXUS;
 
 #[test]
@@ -60,37 +60,44 @@ fn gone(pid: u32) -> bool {
 }
 
 fn ready(nexus: &Nexus, id: &str, count: usize) {
-    nexus.in_state(id, "running");
-    until("they are ready", || (nexus.stdout_of(id).matches("ready").count() == count).then_some(()));
+    let log = nexus.run_dir(id, 1).join("stdout.log");
+    let words = || std::fs::read_to_string(&log).unwrap_or_default().matches("ready").count();
+    until("its processes are ready", || (words() == count).then_some(()));
 }
+
+/// Where the kernel can keep a job's processes together nexus lets it; both ways must hold.
+const CGROUPS: [&str; 2] = ["on", "off"];
 
 #[test]
 fn r08_kill_leaves_no_descendant_and_no_zombie() {
-    let nexus = Nexus::with_gpus(NEXUS, 1);
-    let mark = stubborn(&nexus);
-    let id = nexus.add_with(
-        &["--grace", "1s"],
-        // In sessions of their own, one without the job's environment, one whose parent is gone, one stopped.
-        "bash -c 'exit 0' & setsid bash $PWD/stubborn.sh a & env -i PATH=$PATH setsid bash $PWD/stubborn.sh b &
-         (setsid setsid bash $PWD/stubborn.sh c &) ; setsid bash -c 'kill -STOP $$; exec bash $PWD/stubborn.sh x' &
-         bash $PWD/stubborn.sh d",
-    );
-    ready(&nexus, &id, 4);
-    let (shim, main) = (nexus.shim(&id), nexus.job(&id)["pid"].as_u64().unwrap() as u32);
-    let family = children_marked(&mark);
-    let descends = |pid: &u32| std::iter::successors(Some(*pid), |pid| proc::parent(*pid)).any(|pid| pid == shim);
-    let tree: Vec<u32> = proc::all().into_iter().filter(descends).chain(family).chain([shim, main]).collect();
-    assert!(tree.len() > 6, "{tree:?}");
+    for cgroups in CGROUPS {
+        let nexus = Nexus::fresh(NEXUS).env("NEXUS_CGROUPS", cgroups);
+        nexus.start(1);
+        let mark = stubborn(&nexus);
+        let id = nexus.add_with(
+            &["--grace", "1s"],
+            // In sessions of their own, one without the job's environment, one whose parent is gone, one stopped;
+            // the command itself ends when it is asked to.
+            "setsid bash $PWD/stubborn.sh a & env -i PATH=$PATH setsid bash $PWD/stubborn.sh b &
+             (setsid setsid bash $PWD/stubborn.sh c &) ; setsid bash -c 'kill -STOP $$; exec bash $PWD/stubborn.sh x' &
+             bash $PWD/stubborn.sh d & bash -c 'exit 0' & wait",
+        );
+        ready(&nexus, &id, 4);
+        let shim = nexus.shim(&id);
+        let descends = |pid: &u32| std::iter::successors(Some(*pid), |pid| proc::parent(*pid)).any(|pid| pid == shim);
+        let tree: Vec<u32> = proc::all().into_iter().filter(descends).collect();
+        assert!(tree.len() > 6, "{tree:?}");
 
-    let told = nexus.ok(&["kill", &id]);
-    assert!(told.starts_with(&format!("killed {id} on GPU 0 after ")), "{told}");
-    let left: Vec<String> =
-        tree.iter().filter(|pid| alive(**pid) && **pid != shim).map(|pid| proc::cmdline(*pid)).collect();
-    assert!(left.is_empty(), "{left:?}");
-    assert_eq!(children_marked(&mark), [0; 0]);
-    let job = nexus.job(&id);
-    assert_eq!((&job["state"], &job["reason"]), (&json!("killed"), &json!("user")));
-    until("no zombie is left", || tree.iter().all(|pid| gone(*pid)).then_some(()));
+        let told = nexus.ok(&["kill", &id]);
+        assert!(told.starts_with(&format!("killed {id} on GPU 0 after ")), "{told}");
+        let left = tree.iter().filter(|pid| alive(**pid) && **pid != shim);
+        let left: Vec<String> = left.map(|pid| proc::cmdline(*pid)).collect();
+        assert!(left.is_empty(), "cgroups {cgroups}: {left:?}");
+        assert_eq!(children_marked(&mark), [0; 0], "cgroups {cgroups}");
+        let job = nexus.job(&id);
+        assert_eq!((&job["state"], &job["reason"]), (&json!("killed"), &json!("user")));
+        until("no zombie is left", || tree.iter().all(|pid| gone(*pid)).then_some(()));
+    }
 }
 
 #[test]
@@ -170,43 +177,57 @@ fn r09_an_ended_job_never_changes() {
     assert_eq!(nexus.json(&["history", "--all", "--json"]), history);
 }
 
-#[test]
-fn r27_a_time_limit_ends_the_whole_tree_before_it_is_told() {
-    let nexus = Nexus::with_gpus(NEXUS, 2);
-    let mark = stubborn(&nexus);
+/// A job that notes its signals and has children that heed none.
+fn noting(nexus: &Nexus) -> (String, String) {
+    let mark = stubborn(nexus);
     let note = |word: &str| format!("echo {word} $(date +%s%N) >> notes");
     let command = format!(
-        "trap '{}' USR1; trap '{}' TERM; {}; setsid bash $PWD/stubborn.sh a & setsid bash $PWD/stubborn.sh b &
+        "trap '{}' USR1; trap '{}; exit 0' TERM; {}; setsid bash $PWD/stubborn.sh a & setsid bash $PWD/stubborn.sh b &
          while :; do wait; done",
         note("usr1"),
         note("term"),
         note("begin"),
     );
     let options = ["--time", "2s", "--signal", "USR1@1s", "--grace", "1s"];
-    let id = nexus.add_with(&options, &command);
-    let polite = nexus.add_with(&["--time", "1s"], "trap 'exit 0' TERM; while :; do sleep 0.02; done");
+    (nexus.add_with(&options, &command), mark)
+}
+
+#[test]
+fn r27_a_time_limit_ends_the_whole_tree_before_it_is_told() {
+    let homes = CGROUPS.map(|cgroups| Nexus::fresh(NEXUS).env("NEXUS_CGROUPS", cgroups));
+    homes.iter().for_each(|nexus| nexus.start(2));
+    let started = homes.each_ref().map(noting);
+    for (nexus, (id, _)) in homes.iter().zip(&started) {
+        ready(nexus, id, 2);
+    }
+    for (nexus, (id, mark)) in homes.iter().zip(started) {
+        let (job, left) = until("the job has ended", || {
+            let job = nexus.job(&id);
+            (job["ended_at"] != Value::Null).then(|| (job, children_marked(&mark)))
+        });
+        assert_eq!(left, [0; 0], "it was told before the tree was gone");
+        assert_eq!((&job["state"], &job["reason"]), (&json!("failed"), &json!("timeout")), "{job}");
+        let notes = lines_of(nexus, "notes");
+        let words: Vec<&str> = notes.iter().map(|line| line.split(' ').next().unwrap()).collect();
+        assert_eq!(words, ["begin", "usr1", "term"], "{notes:?}");
+        let time = |line: &String| line.split(' ').nth(1).unwrap().parse::<u64>().unwrap() / 1_000_000;
+        let (begin, usr1, term) = (time(&notes[0]), time(&notes[1]), time(&notes[2]));
+        // The shell began a little after the clock did.
+        assert!((800..1900).contains(&(usr1 - begin)), "USR1 came {} ms after the start", usr1 - begin);
+        assert!((1800..2900).contains(&(term - begin)), "TERM came {} ms after the start", term - begin);
+        let runtime = job["runtime_seconds"].as_f64().unwrap();
+        assert!((3.0..4.5).contains(&runtime), "KILL after {runtime} s");
+    }
+}
+
+#[test]
+fn r27_who_ends_on_term_is_not_made_to_wait() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
     let quick = nexus.add_with(&["--time", "60s", "--gpus", "0"], "exit 0");
-    ready(&nexus, &id, 2);
-
-    let (job, left) = until("the job has ended", || {
-        let job = nexus.job(&id);
-        (job["ended_at"] != Value::Null).then(|| (job, children_marked(&mark)))
-    });
-    assert_eq!(left, [0; 0], "it was told before the tree was gone");
-    assert_eq!((&job["state"], &job["reason"]), (&json!("failed"), &json!("timeout")), "{job}");
-    let notes = super::lines_of(&nexus, "notes");
-    let words: Vec<&str> = notes.iter().map(|line| line.split(' ').next().unwrap()).collect();
-    assert_eq!(words, ["begin", "usr1", "term"], "{notes:?}");
-    let time = |line: &String| line.split(' ').nth(1).unwrap().parse::<u64>().unwrap() / 1_000_000;
-    let (begin, usr1, term) = (time(&notes[0]), time(&notes[1]), time(&notes[2]));
-    // The shell began a little after the clock did.
-    assert!((800..1900).contains(&(usr1 - begin)), "USR1 came {} ms after the start", usr1 - begin);
-    assert!((1800..2900).contains(&(term - begin)), "TERM came {} ms after the start", term - begin);
-    let runtime = job["runtime_seconds"].as_f64().unwrap();
-    assert!((3.0..4.5).contains(&runtime), "KILL after {runtime} s");
-
+    let polite = nexus.add_with(&["--time", "1s"], "trap 'exit 0' TERM; while :; do sleep 0.02; done");
     let job = nexus.ended(&polite);
     assert_eq!((&job["state"], &job["reason"]), (&json!("failed"), &json!("timeout")), "{job}");
-    assert!(job["runtime_seconds"].as_f64().unwrap() < 2.5, "who ends on TERM is not made to wait: {job}");
+    let runtime = job["runtime_seconds"].as_f64().unwrap();
+    assert!((1.0..2.5).contains(&runtime), "{runtime} s");
     assert_eq!(nexus.ended(&quick)["state"], "completed");
 }

@@ -40,9 +40,9 @@ fn r16_the_gpus_of_a_job_cannot_be_overridden() {
     assert_eq!(nexus.json(&["ls", "--json"]), serde_json::json!([]));
     // A job that a job submits has its own, and the rerun of one too.
     let outer =
-        nexus.add_with(&["--on", "1", "--env", &format!("SHOW={show}")], &format!("{NEXUS} add --on 2 \"$SHOW\""));
+        nexus.add_with(&["--on", "1", "--env", &format!("SHOW={show}")], &format!("{NEXUS} add -q --on 2 \"$SHOW\""));
     assert_eq!(nexus.ended(&outer)["state"], "completed");
-    let inner = nexus.stdout_of(&outer).trim_end().split_whitespace().next().unwrap().to_string();
+    let inner = nexus.stdout_of(&outer).trim_end().to_string();
     for id in [inner.clone(), nexus.ok(&["rerun", &inner])] {
         nexus.ended(&id);
         let seen = nexus.stdout_of(&id);

@@ -51,32 +51,39 @@ fn r15_a_pause_sticks_while_jobs_start_and_stop() {
 #[test]
 fn r18_equal_priority_is_first_come_first_served() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
-    nexus.ok(&["pause"]);
-    let mut expected: Vec<(i32, String)> = Vec::new();
-    let mut add = |options: &[&str], priority: i32| {
-        let ids = nexus.ok(&[&["add", "--priority", &priority.to_string()], options, &[TELL]].concat());
-        expected.extend(ids.lines().map(|id| (priority, id.to_string())));
-    };
-    for _ in 0..10 {
-        add(&[], 0);
-    }
-    add(&["-x", "25"], 0);
-    for priority in [3, -5, 0, 3, -5, -1, 2147483647, -2147483648, 0, 1, -5] {
-        add(&[], priority);
-    }
-    add(&["-x", "4"], -5);
-    // Stable: those of one priority stay in the order in which they came.
-    expected.sort_by_key(|(priority, _)| *priority);
-    let expected: Vec<String> = expected.into_iter().map(|(_, id)| id).collect();
+    let mut ran = Vec::new();
+    // As the service keeps it in its memory, and as it finds it again.
+    for (crash, copies) in [(false, "25"), (true, "5")] {
+        nexus.ok(&["pause"]);
+        let mut expected: Vec<(i32, String)> = Vec::new();
+        let mut add = |options: &[&str], priority: i32| {
+            let ids = nexus.ok(&[&["add", "--priority", &priority.to_string()], options, &[TELL]].concat());
+            expected.extend(ids.lines().map(|id| (priority, id.to_string())));
+        };
+        for _ in 0..10 {
+            add(&[], 0);
+        }
+        add(&["-x", copies], 0);
+        for priority in [3, -5, 0, 3, -5, -1, 2147483647, -2147483648, 0, 1, -5] {
+            add(&[], priority);
+        }
+        add(&["-x", "4"], -5);
+        // Stable: those of one priority stay in the order in which they came.
+        expected.sort_by_key(|(priority, _)| *priority);
+        let expected: Vec<String> = expected.into_iter().map(|(_, id)| id).collect();
 
-    let queue = nexus.json(&["queue", "--json"]);
-    let shown: Vec<&str> = queue.as_array().unwrap().iter().map(|job| job["id"].as_str().unwrap()).collect();
-    assert_eq!(shown, expected, "as the queue is shown");
-    nexus.kill_service();
-    nexus.ok(&["start"]);
-    nexus.ok(&["resume"]);
-    nexus.ok(&["wait", "--all"]);
-    assert_eq!(lines_of(&nexus, "started"), expected, "as they ran");
+        let queue = nexus.json(&["queue", "--json"]);
+        let shown: Vec<&str> = queue.as_array().unwrap().iter().map(|job| job["id"].as_str().unwrap()).collect();
+        assert_eq!(shown, expected, "as the queue is shown");
+        if crash {
+            nexus.kill_service();
+            nexus.ok(&["start"]);
+        }
+        nexus.ok(&["resume"]);
+        nexus.ok(&["wait", "--all"]);
+        ran.extend(expected);
+        assert_eq!(lines_of(&nexus, "started"), ran, "as they ran");
+    }
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! A user in a hurry: adds jobs and changes its mind about them, through the real binary. An id that was printed, or
 //! a verb that succeeded, is acknowledged, whatever else became of the command.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
 
 use nexus_testkit::{Chance, Nexus, Output};
 
@@ -10,7 +12,6 @@ use nexus_testkit::{Chance, Nexus, Output};
 const MOST_AHEAD: usize = 40;
 
 /// One acknowledged job, and what was asked of it since.
-#[derive(Debug)]
 pub struct Entry {
     pub id: String,
     pub typed: String,
@@ -19,10 +20,19 @@ pub struct Entry {
     pub asked: Vec<Asked>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
     pub verb: &'static str,
     pub acknowledged: bool,
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of `{}`", self.id, self.typed)?;
+        for asked in &self.asked {
+            write!(f, ", {}{}", asked.verb, if asked.acknowledged { "" } else { " (without success)" })?;
+        }
+        Ok(())
+    }
 }
 
 impl Entry {
@@ -49,13 +59,15 @@ impl Entry {
 pub struct Client<'a> {
     nexus: &'a Nexus,
     ledger: &'a Path,
+    /// Told of every acknowledgement.
+    acknowledge: Sender<()>,
     chance: Chance,
     entries: Vec<Entry>,
 }
 
 impl<'a> Client<'a> {
-    pub fn new(nexus: &'a Nexus, ledger: &'a Path, seed: u64) -> Client<'a> {
-        Client { nexus, ledger, chance: Chance::from_seed(seed), entries: Vec::new() }
+    pub fn new(nexus: &'a Nexus, ledger: &'a Path, acknowledge: Sender<()>, seed: u64) -> Client<'a> {
+        Client { nexus, ledger, acknowledge, chance: Chance::from_seed(seed), entries: Vec::new() }
     }
 
     pub fn play(mut self, over: &AtomicBool) -> Vec<Entry> {
@@ -96,6 +108,7 @@ impl<'a> Client<'a> {
             false => args.push(words.join(" ")),
         }
         let added = run(self.nexus, &args);
+        self.tell(&added);
         let ids = added.stdout.lines().filter(|line| !line.is_empty());
         self.entries.extend(ids.map(|id| Entry {
             id: id.to_string(),
@@ -115,7 +128,15 @@ impl<'a> Client<'a> {
             true => self.chance.pick(&["kill", "cancel"]),
             false => self.chance.pick(&["kill", "cancel", "remove", "hold", "hold", "release", "release", "release"]),
         };
-        entry.ask(self.nexus, verb);
+        let done = entry.ask(self.nexus, verb);
+        self.tell(&done);
+    }
+
+    fn tell(&self, done: &Output) {
+        if done.code == 0 {
+            // Nobody listens any more when the storm is over.
+            let _ = self.acknowledge.send(());
+        }
     }
 }
 

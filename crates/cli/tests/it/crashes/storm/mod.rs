@@ -9,11 +9,11 @@ mod verdict;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use nexus_testkit::{Chance, Nexus, alive, kill, signal, until};
 
-use crate::NEXUS;
 use client::{Client, Entry};
 use ledger::Ledger;
 
@@ -39,32 +39,33 @@ fn nothing_is_lost_or_doubled_in_a_storm_of_kills() {
     let rounds = if std::env::var_os("NEXUS_TEST_LONG").is_some() { 100 } else { 30 };
     println!("{SEED}={seed}, {rounds} rounds");
     let begin = Instant::now();
-    let nexus = Nexus::fresh(NEXUS);
-    std::fs::create_dir(nexus.home()).expect("a fresh home");
-    std::fs::write(nexus.home().join("config.toml"), "[jobs]\nretry_wait = \"1s\"\n").expect("a fresh home");
-    nexus.start(GPUS);
+    let nexus = super::with_quick_retries(GPUS);
     let ledger: PathBuf = nexus.file("ledger", "");
     nexus.file("job.sh", include_str!("job.sh"));
 
     let over = AtomicBool::new(false);
+    let (acknowledge, acknowledged) = channel();
     let mut entries: Vec<Entry> = std::thread::scope(|scope| {
         let (nexus, over, ledger) = (&nexus, &over, &ledger);
         let clients: Vec<_> = (0..CLIENTS)
-            .map(|number| scope.spawn(move || Client::new(nexus, ledger, seed * CLIENTS + number).play(over)))
+            .map(|number| {
+                let client = Client::new(nexus, ledger, acknowledge.clone(), seed * CLIENTS + number);
+                scope.spawn(move || client.play(over))
+            })
             .collect();
         let ending = Ending(over);
-        rage(nexus, rounds, &mut Chance::from_seed(seed));
+        rage(nexus, rounds, &acknowledged, &mut Chance::from_seed(seed));
         drop(ending);
         clients.into_iter().flat_map(|client| client.join().expect("a client does not panic")).collect()
     });
     let raged = begin.elapsed();
 
     nexus.ok(&["start"]);
-    verdict::holds_kept(&nexus, &entries);
+    let mut wrong = verdict::of_holds(&nexus, &entries);
     client::finish(&nexus, &mut entries);
     let jobs = verdict::all_ended(&nexus);
     let ledger = Ledger::read(&ledger);
-    let mut wrong = verdict::of_jobs(&jobs, &entries, &ledger);
+    wrong.extend(verdict::of_jobs(&jobs, &entries, &ledger));
     wrong.extend(ledger.shared_gpus());
     wrong.extend(verdict::of_home(&nexus, &jobs));
     println!(
@@ -79,7 +80,7 @@ fn nothing_is_lost_or_doubled_in_a_storm_of_kills() {
 }
 
 /// Kills the service over and over; clients start it again. Now and then its launcher goes with it or alone.
-fn rage(nexus: &Nexus, rounds: usize, chance: &mut Chance) {
+fn rage(nexus: &Nexus, rounds: usize, acknowledged: &Receiver<()>, chance: &mut Chance) {
     for _ in 0..rounds {
         let service = until("clients have started the service again", || nexus.service_process());
         // The moment is the experiment.
@@ -90,6 +91,11 @@ fn rage(nexus: &Nexus, rounds: usize, chance: &mut Chance) {
             if chance.one_in(2) {
                 continue;
             }
+        }
+        if chance.one_in(2) {
+            // At once after something was acknowledged: that holds all the same.
+            acknowledged.try_iter().for_each(drop);
+            let _ = acknowledged.recv_timeout(Duration::from_millis(LONGEST_LIFE_MS));
         }
         kill(service, signal::SIGKILL);
         until("the service is gone", || (!alive(service)).then_some(()));

@@ -10,14 +10,12 @@ use serde_json::Value;
 use super::client::Entry;
 use super::ledger::{Ledger, Left, Part};
 
-/// Jobs that were held, and not released since, are held still.
-pub fn holds_kept(nexus: &Nexus, entries: &[Entry]) {
-    let kept: Vec<&Entry> = entries.iter().filter(|entry| entry.is_kept()).collect();
+/// Jobs that were held, and not released since, but are not held.
+pub fn of_holds(nexus: &Nexus, entries: &[Entry]) -> Vec<String> {
     let live = by_id(&nexus.json(&["ls", "--json"]));
-    for entry in kept {
-        let state = live.get(&entry.id).map(|job| job["state"].clone());
-        assert_eq!(state, Some("held".into()), "{entry:?}");
-    }
+    let is_held = |entry: &&Entry| live.get(&entry.id).is_some_and(|job| job["state"] == "held");
+    let freed = entries.iter().filter(|entry| entry.is_kept()).filter(|entry| !is_held(entry));
+    freed.map(|entry| format!("held, but not any more: {entry}")).collect()
 }
 
 /// Waits until nothing is alive; every job there ever was.
@@ -32,8 +30,9 @@ pub fn of_jobs(jobs: &BTreeMap<String, Value>, entries: &[Entry], ledger: &Ledge
     let parts = ledger.parts();
     let entries: BTreeMap<&str, &Entry> = entries.iter().map(|entry| (entry.id.as_str(), entry)).collect();
     let lost = entries.values().filter(|entry| !jobs.contains_key(&entry.id));
-    let mut findings: Vec<String> =
-        lost.map(|entry| format!("acknowledged and not there: {entry:?}, ledger {:?}", parts.get(&entry.id))).collect();
+    let mut findings: Vec<String> = lost
+        .map(|entry| format!("acknowledged and not there: {entry}\n    ledger: {:?}", parts.get(&entry.id)))
+        .collect();
     let unknown = parts.iter().filter(|(id, _)| !jobs.contains_key(*id));
     findings.extend(unknown.map(|(id, part)| format!("ran and is not there: {id} {part:?}")));
     let nothing = Part::default();
@@ -42,7 +41,8 @@ pub fn of_jobs(jobs: &BTreeMap<String, Value>, entries: &[Entry], ledger: &Ledge
         if let Err(why) = ran_as_often_as_it_may(job, part).and_then(|()| state_is_true(job, part, entry)) {
             let (state, reason, code) = (&job["state"], &job["reason"], &job["exit_code"]);
             let said = format!("{state} {reason} code {code} signal {} runs {}", job["signal"], job["attempt"]);
-            findings.push(format!("{id}: {why}\n    nexus: {said}\n    ledger: {part:?}\n    asked: {entry:?}"));
+            let asked = entry.map_or("never acknowledged".to_string(), Entry::to_string);
+            findings.push(format!("{id}: {why}\n    nexus: {said}\n    ledger: {part:?}\n    asked: {asked}"));
         }
     }
     findings

@@ -1,0 +1,143 @@
+"""Each measurement by itself. A measurement returns its samples; what to make of them is the caller's."""
+
+import random
+import shlex
+import subprocess
+import time
+
+from stage import Home, Stamps, cpu_ms, memory_kb, until
+
+GPUS = 8
+JOB_MS = 20
+
+
+def command(kind, words):
+    """What is handed to `nexus add`: exact words, or one text for the shell."""
+    return ["--", *words] if kind == "argv" else [shlex.join(words)]
+
+
+def nexus_gap(bench, kind):
+    """One GPU, jobs of 20 ms: from each end to the next start, ms."""
+    with Home(bench.nexus, 1) as home:
+        gate, stamps = home.block(bench.stamp, 1), Stamps(home.root)
+        home.run("add", "-x", str(bench.gap_jobs), *command(kind, [bench.stamp, stamps.path, "job", str(JOB_MS)]))
+        gate.open()
+        stamps.wait("E", bench.gap_jobs)
+        return stamps.gaps_ms()
+
+
+def xargs_gap(bench, kind):
+    stamps = Stamps(bench.root)
+    xargs(bench, kind, 1, bench.gap_jobs, [bench.stamp, stamps.path, "job", str(JOB_MS)])
+    return stamps.gaps_ms()
+
+
+def nexus_makespan(bench, kind):
+    """Empty jobs on eight GPUs, all queued before: jobs a second from the moment the GPUs are free."""
+    with Home(bench.nexus, GPUS) as home:
+        gate, stamps = home.block(bench.stamp, GPUS), Stamps(home.root)
+        home.run("add", "-x", str(bench.jobs), *command(kind, [bench.stamp, stamps.path, "job", "0"]))
+        begin = gate.open()
+        stamps.wait("E", bench.jobs)
+        return [bench.jobs / ((stamps.times("E")[-1] - begin) / 1e9)]
+
+
+def xargs_makespan(bench, kind):
+    stamps = Stamps(bench.root)
+    begin = time.monotonic_ns()
+    xargs(bench, kind, GPUS, bench.jobs, [bench.stamp, stamps.path, "job", "0"])
+    return [bench.jobs / ((stamps.times("E")[-1] - begin) / 1e9)]
+
+
+def xargs(bench, kind, at_once, count, words):
+    """A line of input a job, as nexus has an entry a job; the shell is the same that nexus takes."""
+    told = words if kind == "argv" else ["bash", "-c", shlex.join(words)]
+    lines = "".join(f"{number}\n" for number in range(count))
+    # The line replaces nothing: {} does not occur.
+    subprocess.run(["xargs", f"-P{at_once}", "-I{}", *told], input=lines, text=True, check=True)
+
+
+def nexus_submit(bench, _):
+    """`nexus add` in a shell loop while all GPUs are taken, ms each."""
+    with Home(bench.nexus, GPUS) as home:
+        gate = home.block(bench.stamp, GPUS)
+        each = loop_ms(bench.jobs, [bench.nexus, "add", "--", "true"], home.env, home.root)
+        gate.open()
+        return [each]
+
+
+def floor_submit(bench, _):
+    """The same loop around a program that does nothing."""
+    return [loop_ms(bench.jobs, ["/bin/true"], None, bench.root)]
+
+
+def loop_ms(count, words, env, cwd):
+    script = f"for i in $(seq {count}); do {shlex.join(words)} || exit 1; done >/dev/null"
+    begin = time.monotonic_ns()
+    subprocess.run(["bash", "-c", script], env=env, cwd=cwd, check=True)
+    return (time.monotonic_ns() - begin) / 1e6 / count
+
+
+def submit_to_start(bench, kind):
+    """From the moment `nexus add` is typed, GPUs free, to the job's first act, ms."""
+    chance, samples = random.Random(7), []
+    with Home(bench.nexus, GPUS) as home:
+        stamps = Stamps(home.root)
+        for number in range(bench.starts):
+            begin = time.monotonic_ns()
+            home.run("add", *command(kind, [bench.stamp, stamps.path, "job", "0"]))
+            stamps.wait("E", number + 1)
+            samples.append((stamps.times("S")[-1] - begin) / 1e6)
+            # Not in step with anything that happens at fixed times.
+            time.sleep(chance.uniform(0.01, 0.1))
+    return samples
+
+
+READS = [["status"], ["queue"], ["history"]]
+
+
+def history(bench):
+    """Reads with nothing and with many ended jobs, in turn; then both services left alone, and their memory."""
+    with Home(bench.nexus, GPUS) as empty, Home(bench.nexus, GPUS) as full:
+        full.fill(bench.ended)
+        samples = {}
+        for _ in range(bench.reads):
+            for words in READS:
+                for home, name in [(empty, "0"), (full, f"{bench.ended}")]:
+                    samples.setdefault(f"{words[0]} at {name}", []).append(home.timed_ms(*words))
+        for _ in range(bench.reads):
+            for home, name in [(empty, "0"), (full, f"{bench.ended}")]:
+                samples.setdefault(f"add at {name}", []).append(home.timed_ms("add", "--hold", "true"))
+        samples["whole history, JSON"] = [full.timed_ms("history", "--all", "--json") for _ in range(3)]
+        restarts = [full.timed_ms("restart") for _ in range(3)]
+        idle = idle_cpu([("0", empty), (f"{bench.ended}", full)], bench.idle_s)
+        for _ in range(bench.reads):
+            for words in READS:
+                full.run(*words)
+        memory = {
+            "0": memory_kb(empty.service(), "Pss"),
+            f"{bench.ended}": memory_kb(full.service(), "Pss"),
+        }
+    return {"reads_ms": samples, "restart_ms": restarts, "idle_cpu_ms_per_minute": idle, "service_pss_kb": memory}
+
+
+def idle_cpu(homes, seconds):
+    """CPU of service and launcher together while nothing happens, ms a minute."""
+    pids = {name: [home.service(), *home.processes("nexus-launcher")] for name, home in homes}
+    # What the last question set in motion has come to rest.
+    time.sleep(5)
+    used = lambda: {name: sum(map(cpu_ms, own)) for name, own in pids.items()}
+    before = used()
+    time.sleep(seconds)
+    after = used()
+    return {name: (after[name] - before[name]) * 60 / seconds for name in pids}
+
+
+def shims(bench):
+    """A hundred jobs that run: memory of each one's shim, kB."""
+    with Home(bench.nexus, bench.shims) as home:
+        home.run("add", "-x", str(bench.shims), "--", "sleep", "1000")
+        until("all shims are there", lambda: len(home.processes("nexus-shim")) == bench.shims)
+        until("all jobs run", lambda: home.run("ls", "--json").count('"running"') >= bench.shims)
+        pids = home.processes("nexus-shim")
+        return {what: [memory_kb(pid, what) for pid in pids] for what in ("Pss", "Rss", "Private_Dirty")}

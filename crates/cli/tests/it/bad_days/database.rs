@@ -1,0 +1,72 @@
+//! Databases of a newer nexus, of another host, of nobody.
+
+use nexus_testkit::Nexus;
+
+use super::{lives, sql};
+use crate::NEXUS;
+
+/// A home with one queued job and no service.
+fn stopped() -> (Nexus, String) {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let id = nexus.add_with(&["--hold"], "true");
+    nexus.ok(&["stop"]);
+    (nexus, id)
+}
+
+#[test]
+fn a_newer_one_is_refused_and_left_alone() {
+    let (nexus, id) = stopped();
+    let database = nexus.home().join("nexus.db");
+    let known = sql(&database, "PRAGMA user_version");
+    sql(&database, "PRAGMA user_version = 99");
+    let before = std::fs::read(&database).unwrap();
+    for args in [&["start"][..], &["add", "true"], &["kill", &id], &[]] {
+        let said = nexus.fails(1, args);
+        let expected = format!(
+            "error: the database was made by a newer nexus\n{} has format 99, this nexus knows up to {known}\nhint: use the newer nexus, or another NEXUS_HOME\n",
+            database.display()
+        );
+        assert_eq!(said, expected, "{args:?}");
+    }
+    assert!(std::fs::read(&database).unwrap() == before, "it was changed");
+    assert!(!nexus.home().join("nexus.sock").exists());
+    sql(&database, &format!("PRAGMA user_version = {known}"));
+    nexus.ok(&["release", &id]);
+    assert_eq!(nexus.ended(&id)["state"], "completed");
+}
+
+#[test]
+fn one_of_another_host_is_refused_until_it_is_adopted() {
+    let (nexus, id) = stopped();
+    let database = nexus.home().join("nexus.db");
+    let here = sql(&database, "SELECT value FROM meta WHERE key = 'host'");
+    sql(&database, "UPDATE meta SET value = 'elsewhere' WHERE key = 'host'");
+    let said = nexus.fails(1, &["start"]);
+    let expected = format!(
+        "error: this home belongs to another machine\n{} was made on elsewhere; this is {here}\n",
+        nexus.home().display()
+    );
+    assert!(said.starts_with(&expected), "{said}");
+    assert!(said.contains("nexus start --adopt-home"), "{said}");
+    nexus.fails(1, &["add", "true"]);
+    nexus.ok(&["start", "--adopt-home"]);
+    nexus.ok(&["restart"]);
+    nexus.ok(&["release", &id]);
+    assert_eq!(nexus.ended(&id)["state"], "completed");
+    lives(&nexus);
+}
+
+#[test]
+fn one_that_is_none_is_told_and_left_alone() {
+    let (nexus, _) = stopped();
+    let database = nexus.home().join("nexus.db");
+    for suffix in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(nexus.home().join(format!("nexus.db{suffix}")));
+    }
+    let nonsense = "this is no database. ".repeat(1000);
+    std::fs::write(&database, &nonsense).unwrap();
+    let said = nexus.fails(1, &["start"]);
+    assert!(said.starts_with("error: the database could not be used\n"), "{said}");
+    assert!(said.contains(database.to_str().unwrap()) && said.contains("not a database"), "{said}");
+    assert_eq!(std::fs::read_to_string(&database).unwrap(), nonsense);
+}

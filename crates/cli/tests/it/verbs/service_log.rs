@@ -1,0 +1,68 @@
+//! `service.log`, line by line.
+
+use nexus_testkit::Nexus;
+
+use super::LONG;
+use crate::NEXUS;
+
+/// The lines without their stamps, whose form is checked.
+fn lines(nexus: &Nexus) -> Vec<String> {
+    let log = nexus.service_log();
+    let unstamped = |line: &str| {
+        let (stamp, rest) = line.split_at(22);
+        let form: String = stamp.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+        assert_eq!(form, "[0000-00-00 00:00:00] ", "{line}");
+        rest.to_string()
+    };
+    log.lines().map(unstamped).collect()
+}
+
+#[test]
+fn every_operation_has_its_line() {
+    let nexus = Nexus::with_gpus(NEXUS, 2);
+    let good = nexus.done("true\n# two lines")["id"].as_str().unwrap().to_string();
+    let bad = nexus.add_with(&["--on", "1"], "exit 3");
+    nexus.ended(&bad);
+    let killed = nexus.add_with(&["--gpus", "2"], LONG);
+    nexus.in_state(&killed, "running");
+    nexus.ok(&["kill", &killed]);
+    let on_cpu = nexus.add_with(&["--gpus", "0"], "true");
+    nexus.ended(&on_cpu);
+    nexus.ok(&["pause"]);
+    let moved = nexus.add("true");
+    for verb in ["hold", "release", "first", "remove"] {
+        nexus.ok(&[verb, &moved]);
+    }
+    nexus.ok(&["resume"]);
+    nexus.ok(&["forget", "-y", &good]);
+    nexus.ok(&["stop"]);
+    let expected = format!(
+        "\
+Service started
+Found 2 GPUs (simulated)
+Added job {good}: true\\n# two lines
+Started job {good} on GPU 0: true\\n# two lines
+Job {good} completed successfully on GPU 0
+Added job {bad}: exit 3
+Started job {bad} on GPU 1: exit 3
+Job {bad} failed on GPU 1: exit 3
+Added job {killed}: {LONG}
+Started job {killed} on GPUs 0,1: {LONG}
+Stopping job {killed} on GPUs 0,1
+Job {killed} killed on GPUs 0,1 by user
+Added job {on_cpu}: true
+Started job {on_cpu} on the CPU: true
+Job {on_cpu} completed successfully on the CPU
+Queue paused by user
+Added job {moved}: true
+Job {moved} held by user
+Job {moved} released by user
+Job {moved} put first by user
+Job {moved} removed from the queue by user
+Queue resumed by user
+Job {good} forgotten by user
+Service stopping
+Service stopped"
+    );
+    assert_eq!(lines(&nexus).join("\n"), expected);
+}
