@@ -76,8 +76,12 @@ fn in_our_form(error: &clap::Error) -> Told {
             let why = std::error::Error::source(error).map(|source| number_words(&source.to_string()));
             Told { why, ..plain(format!("{option} cannot be {value}")) }
         }
+        ErrorKind::TooManyValues => plain(format!("{option} takes no value")),
         ErrorKind::InvalidUtf8 => plain("an argument is not valid UTF-8".into()),
-        _ => plain(error.render().to_string().trim_start_matches("error:").trim().to_string()),
+        _ => {
+            let text = error.render().to_string();
+            plain(text.lines().next().unwrap_or_default().trim_start_matches("error:").trim().to_string())
+        }
     }
 }
 
@@ -162,6 +166,7 @@ mod tests {
             (&["add", "--priority", "x", "true"], "--priority cannot be x", Some("a whole number is wanted")),
             (&["add", "--retries", "-1", "true"], "--retries cannot be -1", Some("it can be 0 to 4294967295")),
             (&["add", "-x", "0", "true"], "-x cannot be 0", Some("it can be 1 to 100000")),
+            (&["kill", "abc", "--no-wait=3"], "--no-wait takes no value", None),
             (&["--color", "odd"], "--color cannot be odd", Some("it can be auto, always, never")),
         ] {
             let told = heard(words);

@@ -68,6 +68,7 @@ pub fn gpu_count(text: &str) -> Result<u16, Usage> {
             format!("--gpus {text} is not a whole number of GPUs"),
             format!("--gpus {}", part.ceil() as u16),
         )),
+        _ if text.is_empty() => Err(Usage::new("--gpus needs a number", "--gpus 1, or --gpus 0 for the CPU")),
         _ => Err(Usage::new(format!("--gpus {text} is no number of GPUs"), "--gpus 1, or --gpus 0 for the CPU")),
     }
 }

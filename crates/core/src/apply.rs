@@ -32,6 +32,21 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// The jobs it names.
+    pub fn jobs(&self) -> &[JobId] {
+        match self {
+            Command::Kill(ids)
+            | Command::Remove(ids)
+            | Command::Cancel(ids)
+            | Command::Hold(ids)
+            | Command::Release(ids)
+            | Command::First(ids) => ids,
+            Command::Submit(_) | Command::PauseQueue | Command::ResumeQueue | Command::Stop { .. } => &[],
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
     Started {

@@ -44,6 +44,9 @@ const DISK_AGAIN: Duration = Duration::from_secs(2);
 /// Quiet for this long, the engine cleans up behind deleted secrets.
 const IDLE: Duration = Duration::from_millis(300);
 
+/// Where it is never quiet, it does so after this long.
+const LONGEST_LEFT: Duration = Duration::from_secs(1);
+
 /// That runs were tidied goes with the next commit, or when this many have come together.
 const TIDIED_TOGETHER: usize = 64;
 
@@ -57,12 +60,13 @@ pub enum Message {
         specs: Vec<JobSpec>,
         reply: Reply<Vec<JobId>>,
     },
-    /// `skip_unfit`: jobs that the command does not fit are left out, not refused.
+    /// `skip_unfit`: jobs that the command does not fit are left out, unless none is left. The answer names
+    /// the jobs it was done to.
     Command {
         command: Command,
         verb: &'static str,
         skip_unfit: bool,
-        reply: Reply<()>,
+        reply: Reply<Vec<JobId>>,
     },
     /// Delete ended jobs; their log folders are the caller's to remove.
     Forget {
@@ -126,6 +130,8 @@ struct Watch {
     told: u64,
     /// No effects before this time: the disk failed.
     rest_until: Option<Instant>,
+    /// Deleted secrets are cleaned up behind then, at the latest.
+    clear_at: Option<Instant>,
     tidied: Vec<RunId>,
     /// Runs looked for that are known to have run: not to find them means that they are lost.
     missing: BTreeSet<RunId>,
@@ -139,12 +145,13 @@ impl Engine {
             narrator: Narrator::of(&self.world),
             told: 0,
             rest_until: None,
+            clear_at: None,
             tidied: Vec::new(),
             missing: BTreeSet::new(),
         };
         self.log.write(&["Service started".into()]);
         let left = self.store.untidy_runs()?.into_iter().map(|run| self.run_place(run)).collect();
-        self.node.tidy(left);
+        self.node.tidy_leftovers(left);
         let mut turn = Turn::default();
         self.report(Report::Machine(self.machine.clone()), &mut turn, &mut watch);
         loop {
@@ -163,8 +170,23 @@ impl Engine {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
+            self.clear_overdue(&mut watch);
             self.take_waiting(&mut turn, &mut watch);
             self.linger(&mut turn, &mut watch);
+        }
+    }
+
+    /// Quiet is the better time; one that never comes must not keep a secret.
+    fn clear_overdue(&mut self, watch: &mut Watch) {
+        let now = Instant::now();
+        match watch.clear_at {
+            _ if !self.store.has_leftovers() => watch.clear_at = None,
+            None => watch.clear_at = Some(now + LONGEST_LEFT),
+            Some(at) if at <= now => {
+                self.store.clear_leftovers();
+                watch.clear_at = None;
+            }
+            Some(_) => {}
         }
     }
 
@@ -207,13 +229,17 @@ impl Engine {
             },
             Message::Command { mut command, verb, skip_unfit, reply } => {
                 if skip_unfit {
-                    command = apply::narrowed(&self.world, command);
+                    let fitting = apply::narrowed(&self.world, command.clone());
+                    if !fitting.jobs().is_empty() {
+                        command = fitting;
+                    }
                 }
+                let jobs = command.jobs().to_vec();
                 self.leaves_jobs |= command == Command::Stop { kill: false };
                 match apply::command(&mut self.world, command, clock::now()) {
                     Ok(events) => {
                         turn.batch.events.extend(events);
-                        turn.replies.push(Box::new(move |done| drop(reply.send(done))));
+                        turn.replies.push(Box::new(move |done| drop(reply.send(done.map(|()| jobs)))));
                     }
                     Err(refusal) => drop(reply.send(Err(self.refused(refusal, verb)))),
                 }

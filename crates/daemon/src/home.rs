@@ -78,7 +78,8 @@ fn make_private(dir: &Path) -> Result<(), Problem> {
     }
     if found.mode() & 0o077 != 0 {
         // A folder that others use is not closed to them behind their backs.
-        let is_ours = dir.join("nexus.db").exists() || std::fs::read_dir(dir).is_ok_and(|mut all| all.next().is_none());
+        let is_ours = ["nexus.db", "config.toml"].iter().any(|name| dir.join(name).exists())
+            || std::fs::read_dir(dir).is_ok_and(|mut all| all.next().is_none());
         if !is_ours {
             let error = std::io::Error::other("it holds other files and is open to others; name a folder of its own");
             return Err(unusable(dir, error));

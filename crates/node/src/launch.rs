@@ -9,9 +9,14 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
 use nexus_api::run_dir::RunSpec;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::frame;
 use crate::launcher::Reply;
+
+/// A launcher has little to finish when its stream ends.
+const CLOSE_PATIENCE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 
 pub struct Launcher {
     process: Child,
@@ -108,10 +113,18 @@ impl Launcher {
         heard
     }
 
-    /// Closes the stream, at which the launcher ends, and waits for that.
+    /// Closes the stream, at which the launcher ends, and waits for that. One that hangs is killed: its shims
+    /// do not need it.
     pub fn close(self) {
         let Launcher { mut process, stream, .. } = self;
         drop(stream);
+        let pid = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
+        let ended = pid
+            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
+            .is_some_and(|process| poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&CLOSE_PATIENCE)) == Ok(1));
+        if !ended {
+            let _ = process.kill();
+        }
         let _ = process.wait();
     }
 }

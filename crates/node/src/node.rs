@@ -104,6 +104,13 @@ impl Node {
         }
     }
 
+    /// As [`Node::tidy`], for runs that ended under an earlier service.
+    pub fn tidy_leftovers(&self, runs: Vec<RunPlace>) {
+        for place in runs {
+            self.tell_tidier(Tidying::ClearAll(place));
+        }
+    }
+
     fn tell_tidier(&self, what: Tidying) {
         if let Some(tidying) = &self.tidying {
             // It ends with this node and not before.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nexus_api::run_dir::{EXIT, ORDER, STARTED, STDERR, STDOUT};
 
-use crate::inspect::is_occupied;
+use crate::inspect::{Seen, inspect, is_occupied};
 use crate::words::{Report, RunPlace, Sink};
 
 /// Nothing is removed until no run was started for this long. File systems keep new files away from what was
@@ -28,49 +28,51 @@ const BREATH: Duration = Duration::from_millis(20);
 /// What the tidier is told.
 pub enum Tidying {
     Clear(RunPlace),
+    /// Left by an earlier service, whose launcher is gone: here claims may go as well.
+    ClearAll(RunPlace),
     /// A run is being started.
     Started,
 }
 
 /// Tidies directories as they come and says which, until the sender is gone.
 pub fn run(incoming: &Receiver<Tidying>, sink: &Sink) {
-    let mut waiting: VecDeque<(Instant, RunPlace)> = VecDeque::new();
+    let mut waiting: VecDeque<(Instant, RunPlace, bool)> = VecDeque::new();
     let mut not_before = Instant::now();
     loop {
         let received = match waiting.front() {
             None => incoming.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some((at_latest, _)) => {
+            Some((at_latest, ..)) => {
                 let due = not_before.min(*at_latest);
                 incoming.recv_timeout(due.saturating_duration_since(Instant::now()).max(BREATH))
             }
         };
         match received {
-            Ok(Tidying::Clear(place)) => waiting.push_back((Instant::now() + LONGEST, place)),
+            Ok(Tidying::Clear(place)) => waiting.push_back((Instant::now() + LONGEST, place, false)),
+            Ok(Tidying::ClearAll(place)) => waiting.push_back((Instant::now() + LONGEST, place, true)),
             Ok(Tidying::Started) => not_before = Instant::now() + QUIET,
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {
                 not_before = not_before.max(Instant::now() + PAUSE);
-                match waiting.pop_front() {
-                    Some((_, place)) if tidy(&place.dir) => sink(Report::Tidied { run: place.run }),
-                    Some((_, place)) => waiting.push_back((Instant::now() + LONGEST, place)),
-                    None => {}
+                let Some((_, place, claims_too)) = waiting.pop_front() else { continue };
+                if is_occupied(&place.dir) {
+                    // The shim is still there: it may yet write its record.
+                    waiting.push_back((Instant::now() + LONGEST, place, claims_too));
+                } else if claims_too || !matches!(inspect(&place.dir), Ok(Seen::Claimed)) {
+                    tidy(&place.dir);
+                    sink(Report::Tidied { run: place.run });
                 }
+                // A claim stays for as long as a launcher of this service may hold a start for it.
             }
         }
     }
 }
 
-/// `false` while the shim is still there: it may yet write its record.
-fn tidy(dir: &Path) -> bool {
-    if is_occupied(dir) {
-        return false;
-    }
+fn tidy(dir: &Path) {
     let is_empty = |name| fs::metadata(dir.join(name)).map_or(true, |metadata| metadata.len() == 0);
     let unneeded = [ORDER].into_iter().filter(|_| is_empty(STDOUT) || is_empty(STDERR));
     for name in [EXIT, STARTED].into_iter().chain(unneeded) {
         let _ = fs::remove_file(dir.join(name));
     }
-    true
 }
 
 #[cfg(test)]
@@ -84,10 +86,11 @@ mod tests {
         for name in [EXIT, STARTED, ORDER, STDOUT, STDERR] {
             fs::write(dir.join(name), "x").unwrap();
         }
-        assert!(tidy(dir));
+        tidy(dir);
         let there = |name: &str| dir.join(name).exists();
         assert!(!there(EXIT) && !there(STARTED) && there(ORDER) && there(STDOUT) && there(STDERR));
         fs::write(dir.join(STDERR), "").unwrap();
-        assert!(tidy(dir) && !there(ORDER));
+        tidy(dir);
+        assert!(!there(ORDER));
     }
 }

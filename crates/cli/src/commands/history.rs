@@ -17,7 +17,7 @@ Examples:
   nexus history --since 2d --state failed")]
 pub struct HistoryArgs {
     /// How many
-    #[arg(short, long, value_name = "N", default_value_t = 25)]
+    #[arg(short, long, value_name = "N", default_value_t = 25, allow_negative_numbers = true)]
     pub number: u64,
     /// All of them
     #[arg(long)]
@@ -67,7 +67,7 @@ fn states(typed: &[String]) -> Result<String, Usage> {
         let states = State::from_filter(word).unwrap_or_default();
         if states.is_empty() || !states.iter().all(|state| state.has_ended()) {
             return Err(Usage::new(
-                format!("--state {word} is no way to end"),
+                format!("--state {} is no way to end", if word.is_empty() { "\"\"" } else { word }),
                 "--state completed, failed or killed; nexus ls shows what is alive",
             ));
         }

@@ -31,7 +31,7 @@ pub struct LogsArgs {
     #[arg(long, short)]
     pub follow: bool,
     /// Only the last lines
-    #[arg(long, short = 'n', value_name = "N")]
+    #[arg(long, short = 'n', value_name = "N", allow_negative_numbers = true)]
     pub lines: Option<u64>,
     /// Only standard output
     #[arg(long, conflicts_with = "stderr")]

@@ -15,7 +15,7 @@ use super::{App, Shared};
 use crate::engine::Message;
 use crate::store::StoreError;
 
-/// `POST /v1/jobs/kill` and its like: the jobs as they are afterwards.
+/// `POST /v1/jobs/kill` and its like: the jobs it was done to, as they are afterwards.
 pub async fn act(
     State(app): State<Shared>,
     Path(word): Path<String>,
@@ -35,8 +35,8 @@ pub async fn act(
         Action::First => Command::First(ids),
     };
     let verb = action.word();
-    app.order(|reply| Message::Command { command, verb, skip_unfit, reply }).await?;
-    Ok(Json(app.by_ids(words).await?))
+    let done_to = app.order(|reply| Message::Command { command, verb, skip_unfit, reply }).await?;
+    Ok(Json(app.by_ids(done_to.iter().map(JobId::to_string).collect()).await?))
 }
 
 fn action(word: &str) -> Result<Action, Problem> {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-use nexus_testkit::{Nexus, alive, until};
+use nexus_testkit::{Nexus, alive, kill, until};
 use serde_json::json;
 
 use super::mounts::Mount;
@@ -73,7 +73,9 @@ fn a_crash_with_a_full_disk_loses_nothing() {
     let held = nexus.add_with(&["--hold"], "true");
     let filler = home.join("filler");
     fill(&filler);
-    nexus.kill_service();
+    let service = nexus.service_process().expect("it runs");
+    kill(service, 9);
+    until("the service is gone", || (!alive(service)).then_some(()));
     nexus.file("go", "");
     // Whether it can start at all without room is its own affair; with room it must.
     nexus.run(&["start"]);

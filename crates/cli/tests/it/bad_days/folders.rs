@@ -26,11 +26,10 @@ fn a_program_that_does_not_exist_is_a_start_error() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     let id = nexus.ok(&["add", "no-such-program", "--now"]);
     let job = nexus.ended(&id);
-    assert_eq!((&job["reason"], &job["exit_code"]), (&json!("start-error"), &json!(127)));
+    assert_eq!((&job["state"], &job["reason"]), (&json!("failed"), &json!("start-error")));
     assert!(job["detail"].as_str().unwrap().contains("no-such-program"), "{}", job["detail"]);
-    // The shell knows better than we do what it was given.
     let job = nexus.done("no-such-program --now");
-    assert_eq!((&job["reason"], &job["exit_code"]), (&json!("exit"), &json!(127)));
+    assert_eq!((&job["state"], &job["exit_code"]), (&json!("failed"), &json!(127)), "so the shell says it");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! 16, 20: a job sees the GPUs it was given and no others; a secret is seen by the job and nobody else.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nexus_testkit::{Nexus, Output, proc, until};
 
@@ -84,7 +85,7 @@ fn vanishes(nexus: &Nexus, secret: &str, when: &str) {
         if left.is_empty() {
             return;
         }
-        std::thread::yield_now();
+        std::thread::sleep(std::time::Duration::from_millis(5));
     }
     panic!("{when}: the secret stands in {left:?}");
 }
@@ -157,6 +158,26 @@ fn r20_a_secret_does_not_outlive_its_job_through_stop_or_crash() {
     until("the service is gone", || (!nexus_testkit::alive(service)).then_some(()));
     nexus.ok(&["start"]);
     vanishes(&nexus, SECRET, "crashed after its job was removed");
+}
+
+#[test]
+fn r20_a_secret_goes_even_while_the_service_is_never_idle() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    nexus.add_with(&["--hold"], "true");
+    let id = with_secret(&nexus, &["add", "--hold", "true"]);
+    let enough = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // As a page or a script does that asks again and again.
+        scope.spawn(|| {
+            while !enough.load(Ordering::Relaxed) {
+                nexus.ok(&["queue"]);
+            }
+        });
+        nexus.ok(&["remove", &id]);
+        let gone = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| vanishes(&nexus, SECRET, "while asked")));
+        enough.store(true, Ordering::Relaxed);
+        gone.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
 }
 
 #[test]

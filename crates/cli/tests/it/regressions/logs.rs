@@ -93,7 +93,7 @@ fn r23_following_a_log_shows_it_and_ends_with_the_job() {
 
 #[test]
 fn r23_the_end_of_a_huge_log_is_read_from_its_end() {
-    const HUGE: u64 = 16 << 30;
+    const HUGE: u64 = 3 << 30;
     let nexus = Nexus::with_gpus(NEXUS, 1);
     let id = nexus.add("echo first");
     let path = nexus.ended(&id)["stdout_path"].as_str().unwrap().to_string();

@@ -57,6 +57,8 @@ fn wrong_filters_are_told() {
     assert!(said.ends_with("hint: --state completed, failed or killed; nexus ls shows what is alive\n"), "{said}");
     assert!(nexus.fails(2, &["history", "--since", "2"]).ends_with("hint: 2s, 2m, 2h or 2d\n"));
     assert!(nexus.fails(2, &["history", "-n", "x"]).contains("a whole number is wanted"));
+    let said = nexus.fails(2, &["history", "-n", "-1"]);
+    assert!(said.starts_with("error: --number cannot be -1\na whole number is wanted\n"), "{said}");
     let none = nexus.run(&["history"]).expect_code(0);
     assert_eq!((none.stdout.as_str(), none.stderr.as_str()), ("", "no job has ended yet\n"));
 }

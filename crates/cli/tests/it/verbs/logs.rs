@@ -8,8 +8,9 @@ use crate::NEXUS;
 #[test]
 fn both_streams_in_order_or_one() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
-    // Each waits for the other's line to be recorded: only so the order of two pipes is known.
-    let command = "for i in 1 2 3; do echo out $i; sleep 0.1; echo err $i >&2; sleep 0.1; done";
+    // Each line waits until the one before is recorded: only so the order of two streams is known.
+    let command = "recorded() { until grep -q \"$1\" $NEXUS_RUN_DIR/$2.log; do sleep 0.01; done; }
+        for i in 1 2 3; do echo out $i; recorded \"out $i\" stdout; echo err $i >&2; recorded \"err $i\" stderr; done";
     let id = nexus.done(command)["id"].as_str().unwrap().to_string();
     assert_eq!(nexus.ok(&["logs", &id]), "out 1\nerr 1\nout 2\nerr 2\nout 3\nerr 3");
     assert_eq!(nexus.ok(&["logs"]), nexus.ok(&["logs", &id]), "the newest by default");

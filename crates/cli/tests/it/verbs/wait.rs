@@ -1,5 +1,8 @@
 //! `wait`: block until jobs end.
 
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+
 use nexus_testkit::Nexus;
 use serde_json::json;
 
@@ -26,39 +29,44 @@ fn all_means_what_is_alive_now() {
     nexus.done("exit 1");
     nexus.ok(&["add", "-x", "5", "true"]);
     nexus.add("until [ -e go ]; do sleep 0.02; done");
-    let waiter = nexus.command(&["wait", "--all"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let waiter = nexus.command(&["wait", "--all"]).stdout(Stdio::piped()).spawn().unwrap();
     nexus.file("go", "");
     let done = waiter.wait_with_output().unwrap();
     assert_eq!(done.status.code(), Some(0), "the failed one had ended before");
     assert_eq!(nexus.json(&["ls", "--json"]), json!([]));
 }
 
-#[test]
-fn it_outlives_a_restart() {
-    let nexus = Nexus::with_gpus(NEXUS, 1);
-    let id = nexus.add("until [ -e go ]; do sleep 0.02; done; exit 4");
-    nexus.in_state(&id, "running");
-    let waiter = nexus.command(&["wait", "--json", &id]).stdout(std::process::Stdio::piped()).spawn().unwrap();
-    nexus.ok(&["restart"]);
-    nexus.file("go", "");
-    let done = waiter.wait_with_output().unwrap();
-    assert_eq!(done.status.code(), Some(1));
-    let told: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
-    assert_eq!(told[0]["exit_code"], 4);
+/// `wait` for a held job, listening: it has said what it waits for.
+fn waiter(nexus: &Nexus, id: &str) -> Child {
+    let mut waiter =
+        nexus.command(&["wait", "--json", id]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(waiter.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, format!("{id} is held and does not start before: nexus release {id}\n"));
+    waiter
 }
 
 #[test]
 fn a_held_job_is_said_to_be_held() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     let id = nexus.add_with(&["--hold"], "true");
-    let mut waiter = nexus.command(&["wait", &id]);
-    let mut waiter = waiter.stderr(std::process::Stdio::piped()).stdout(std::process::Stdio::null()).spawn().unwrap();
-    let mut said = String::new();
-    let mut talk = std::io::BufReader::new(waiter.stderr.take().unwrap());
-    std::io::BufRead::read_line(&mut talk, &mut said).unwrap();
-    assert_eq!(said, format!("{id} is held and does not start before: nexus release {id}\n"));
+    let mut waiter = waiter(&nexus, &id);
     nexus.ok(&["release", &id]);
     assert!(waiter.wait().unwrap().success());
+}
+
+#[test]
+fn it_outlives_a_restart_and_a_crash() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let id = nexus.add_with(&["--hold"], "exit 4");
+    let waiter = waiter(&nexus, &id);
+    nexus.ok(&["restart"]);
+    nexus.kill_service();
+    nexus.ok(&["release", &id]);
+    let done = waiter.wait_with_output().unwrap();
+    assert_eq!(done.status.code(), Some(1));
+    let told: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(told[0]["exit_code"], 4);
 }
 
 #[test]
