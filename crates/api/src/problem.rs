@@ -112,7 +112,7 @@ impl Problem {
             Problem::BadCommand { .. } => "this command cannot run".into(),
             Problem::NoSuchFolder { path, .. } => format!("the working folder {path} cannot be used"),
             Problem::BadField { field, value, .. } => format!("{field} cannot be {value}"),
-            Problem::DiskFull { .. } => "the disk is full: no new jobs are taken".into(),
+            Problem::DiskFull { .. } => "the disk is full, and nothing was done".into(),
             Problem::Database { .. } => "the database could not be used".into(),
             Problem::NewerDatabase { .. } => "the database was made by a newer nexus".into(),
             Problem::OtherHost { .. } => "this home belongs to another machine".into(),
@@ -154,7 +154,7 @@ impl Problem {
             },
             Problem::BadField { want, .. } => want.clone(),
             Problem::DiskFull { path, free_bytes } => {
-                format!("{path} has {} KiB free; running jobs go on", free_bytes / 1024)
+                format!("{path} has {} KiB free; no new jobs are taken, running ones go on", free_bytes / 1024)
             }
             Problem::NewerDatabase { path, format, known } => {
                 format!("{path} has format {format}, this nexus knows up to {known}")
@@ -183,7 +183,7 @@ impl Problem {
             Problem::BadCommand { bad: BadCommand::Empty } => "nexus add \"python train.py\"".into(),
             Problem::BadCommand { .. } => "put it into a script and queue that: nexus add bash script.sh".into(),
             Problem::NoSuchFolder { .. } => "--cwd DIR names another".into(),
-            Problem::DiskFull { .. } => "make room, or nexus forget old jobs".into(),
+            Problem::DiskFull { .. } => "make room, then try again".into(),
             Problem::NewerDatabase { .. } => "use the newer nexus, or another NEXUS_HOME".into(),
             Problem::OtherHost { .. } => {
                 "set NEXUS_HOME to a folder of this machine; if the machine was only renamed: nexus start --adopt-home"

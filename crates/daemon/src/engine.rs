@@ -25,6 +25,7 @@ use nexus_core::world::World;
 use nexus_node::{Node, RunPlace};
 use tokio::sync::{broadcast, oneshot};
 
+use crate::home::Reserve;
 use crate::ids::IdMaker;
 use crate::launch::RunSpecs;
 use crate::narrate::{self, Narrator};
@@ -102,6 +103,7 @@ pub struct Engine {
     pub events: broadcast::Sender<Arc<Told>>,
     pub ids: IdMaker,
     pub home_dir: PathBuf,
+    pub reserve: Reserve,
     /// Told to go without waiting for the jobs.
     pub leaves_jobs: bool,
 }
@@ -150,6 +152,7 @@ impl Engine {
             missing: BTreeSet::new(),
         };
         self.log.write(&["Service started".into()]);
+        self.reserve.keep();
         let left = self.store.untidy_runs()?.into_iter().map(|run| self.run_place(run)).collect();
         self.node.tidy_leftovers(left);
         let mut turn = Turn::default();
@@ -335,12 +338,15 @@ impl Engine {
         turn.batch.simulated = self.simulated();
         turn.batch.log_dir.clone_from(&self.specs.log_dir);
         if !turn.batch.is_empty()
-            && let Err(error) = self.store.commit(&turn.batch)
+            && let Err(error) = self.commit(&turn.batch)
         {
             return self.fall_back(error, turn, watch);
         }
         for event in &turn.batch.events {
             watch.seen.event(event);
+        }
+        if turn.batch.events.contains(&Event::DiskFull { full: false }) {
+            self.reserve.keep();
         }
         if watch.rest_until.is_none_or(|at| at <= Instant::now()) {
             watch.rest_until = None;
@@ -352,6 +358,15 @@ impl Engine {
         }
         self.tell(&turn.batch, watch);
         Ok(())
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        match self.store.commit(batch) {
+            Err(error) if matches!(error.problem(), Problem::DiskFull { .. }) && self.reserve.spend() => {
+                self.store.commit(batch)
+            }
+            done => done,
+        }
     }
 
     /// The commit failed: callers hear it, and what is on disk is the truth.

@@ -3,7 +3,7 @@
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nexus_api::paths::Home;
@@ -92,6 +92,39 @@ fn make_private(dir: &Path) -> Result<(), Problem> {
 
 fn unusable(path: &Path, error: std::io::Error) -> Problem {
     Problem::HomeUnusable { path: path.display().to_string(), error: error.to_string() }
+}
+
+/// Room that is given up when the disk is full, so that jobs can still be ended and their ends written down.
+pub struct Reserve {
+    path: PathBuf,
+}
+
+/// Many thousands of ends.
+const RESERVE_BYTES: u64 = 4 << 20;
+
+impl Reserve {
+    pub fn of(home: &Home) -> Reserve {
+        Reserve { path: home.dir.join("reserve") }
+    }
+
+    /// Sets the room aside where there is plenty. Where it cannot be done it is not: the disk may never fill.
+    pub fn keep(&self) {
+        if self.path.exists() || disk_free(&self.path).is_none_or(|free| free < 4 * RESERVE_BYTES) {
+            return;
+        }
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.path);
+        let kept = made.is_ok_and(|file| {
+            rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, RESERVE_BYTES).is_ok()
+        });
+        if !kept {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+
+    /// Gives the room up; whether there was any.
+    pub fn spend(&self) -> bool {
+        std::fs::remove_file(&self.path).is_ok()
+    }
 }
 
 /// Bytes an ordinary user can still write where `path` lies.

@@ -18,4 +18,4 @@ mod store;
 mod view;
 mod words;
 
-pub use start::{Options, run};
+pub use start::{Options, check_config, run};

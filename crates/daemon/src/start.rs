@@ -20,8 +20,9 @@ use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{broadcast, oneshot};
 
+use crate::config::Config;
 use crate::engine::{Engine, Message};
-use crate::home::{HomeLock, claim};
+use crate::home::{HomeLock, Reserve, claim};
 use crate::http::{self, App, OwnerOnly};
 use crate::ids::IdMaker;
 use crate::launch::RunSpecs;
@@ -104,9 +105,21 @@ struct Parts {
     containment: String,
 }
 
-fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Problem> {
+/// Whether a service could start with this configuration: looked at before a running one is stopped for it.
+pub fn check_config(home: &Home) -> Result<(), Problem> {
+    match home.config().exists() {
+        true => read_config(home).map(drop),
+        false => Ok(()),
+    }
+}
+
+fn read_config(home: &Home) -> Result<Config, Problem> {
     let user_home = std::env::var_os("HOME").map(PathBuf::from);
-    let config = config::load(&home.config(), user_home.as_deref())?;
+    config::load(&home.config(), user_home.as_deref())
+}
+
+fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Problem> {
+    let config = read_config(home)?;
     let store = Store::open(&home.database(), home.network).map_err(|error| error.problem())?;
     let host = nexus_node::home::hostname();
     own_host(&store, home, &host, options.adopt_home)?;
@@ -137,6 +150,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         events: events.clone(),
         ids: IdMaker::new(),
         home_dir: home.dir.clone(),
+        reserve: Reserve::of(home),
         leaves_jobs: false,
     };
     Ok(Parts { engine, to_engine, events, log_dir, host, containment: containment.into() })

@@ -91,6 +91,7 @@ async fn tell(client: &Client, jobs: &[Job], dry_run: bool, app: &App) -> Result
     let lines: String = jobs
         .iter()
         .map(|job| match dry_run {
+            true if job.waiting == Some(Waiting::Next) => format!("would {}\n", now_on(job, "start")),
             true => format!("would be queued: {}\n", prospect(job, capacity, &now)),
             false => format!("{}\n", line(job, capacity, &now, app.ui.paint())),
         })
@@ -103,12 +104,16 @@ pub fn line(job: &Job, capacity: Capacity, now: &Zoned, paint: Paint) -> String 
     format!("{}  {}", paint.id(&job.id), prospect(job, capacity, now))
 }
 
+fn now_on(job: &Job, starts: &str) -> String {
+    match job.request.gpus {
+        0 => format!("{starts} now on the CPU"),
+        _ => format!("{starts} now{}", place::on_place(job)),
+    }
+}
+
 fn prospect(job: &Job, capacity: Capacity, now: &Zoned) -> String {
     match job.state {
-        State::Starting | State::Running => match job.request.gpus {
-            0 => "starts now on the CPU".into(),
-            _ => format!("starts now{}", place::on_place(job)),
-        },
+        State::Starting | State::Running => now_on(job, "starts"),
         state if state.has_ended() => state.word().to_string(),
         _ => {
             let position = job.position.map(|position| format!("position {position}"));

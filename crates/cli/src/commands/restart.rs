@@ -22,6 +22,7 @@ pub async fn run(args: RestartArgs, app: &App) -> Result<ExitCode, CliError> {
     misplaced::refuse("restart", &args.words)?;
     let client = app.reader();
     if client.answers().await? {
+        nexus_daemon::check_config(&app.home)?;
         stop::stop(&client, true).await?;
     }
     app.start(StartOptions::default()).await?;

@@ -7,8 +7,10 @@ use axum::extract::{Path, State};
 use nexus_api::env::looks_secret;
 use nexus_api::jobs::{Job, JobDetail, JobQuery, JobSpec, Rerun, State as Word, Submitted, Waiting as WaitingWord};
 use nexus_api::problem::Problem;
+use nexus_core::decide::place::place;
 use nexus_core::explain::Explainer;
 use nexus_core::ids::JobId;
+use nexus_core::request::{GpuSet, Request};
 use nexus_core::waiting::Waiting;
 use serde::Deserialize;
 
@@ -212,19 +214,25 @@ impl App {
         self.by_ids(ids.iter().map(JobId::to_string).collect()).await
     }
 
-    /// The jobs as they would be, without an id: why each would wait, or that it would start.
+    /// The jobs as they would be, without an id: why each would wait, or where it would start.
     async fn try_out(self: &Shared, specs: Vec<JobSpec>) -> Result<Vec<Job>, Problem> {
         let requests: Vec<_> = specs.iter().map(|spec| words::request(&spec.request)).collect();
-        let answers: Vec<Waiting> = self
+        let answers: Vec<(Waiting, Option<GpuSet>)> = self
             .ask(move |world| {
                 let mut explainer = Explainer::new(world);
-                requests.iter().map(|request| explainer.request(request)).collect()
+                let free = world.free();
+                let gpus = |request: &Request| place(request, &free).ok().map(|lease| lease.gpus);
+                requests.iter().map(|request| (explainer.request(request), gpus(request))).collect()
             })
             .await?;
         let around = view::Surroundings { log_dir: &self.log_dir, now: clock::now(), waiting: &Default::default() };
-        let job = |(spec, answer): (JobSpec, Waiting)| {
+        let job = |(spec, (answer, gpus)): (JobSpec, (Waiting, Option<GpuSet>))| {
             let mut job = view::job(planned_row(spec), None, &around);
-            job.waiting = Some(words::waiting(if job.state == Word::Held { &Waiting::Held } else { &answer }));
+            let answer = if job.state == Word::Held { Waiting::Held } else { answer };
+            if answer == Waiting::Next {
+                job.gpus = gpus.map(|gpus| gpus.iter().collect()).unwrap_or_default();
+            }
+            job.waiting = Some(words::waiting(&answer));
             job
         };
         Ok(specs.into_iter().zip(answers).map(job).collect())

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nexus_testkit::{Nexus, alive, kill, until};
 use serde_json::json;
@@ -11,12 +11,24 @@ use super::mounts::Mount;
 use super::{is_root, lives};
 use crate::NEXUS;
 
-/// Writes until nothing more fits.
-fn fill(file: &Path) {
-    let mut file = File::create(file).expect("an empty file fits");
-    for size in [1 << 20, 4096, 1] {
-        let block = vec![7; size];
-        while file.write_all(&block).is_ok() {}
+/// A file that leaves no room; dropped, there is room again, for the end of a failed test too.
+struct Filler(PathBuf);
+
+impl Filler {
+    fn of(dir: &Path) -> Filler {
+        let filler = Filler(dir.join("filler"));
+        let mut file = File::create(&filler.0).expect("an empty file fits");
+        for size in [1 << 20, 4096, 1] {
+            let block = vec![7; size];
+            while file.write_all(&block).is_ok() {}
+        }
+        filler
+    }
+}
+
+impl Drop for Filler {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
     }
 }
 
@@ -34,20 +46,22 @@ fn running_jobs_end_and_nothing_is_lost() {
     let pid = nexus.in_state(&runs, "running")["pid"].as_u64().unwrap() as u32;
     let waits = nexus.add("echo after > after");
     let held = nexus.add_with(&["--hold"], "true");
-    let filler = home.join("filler");
-    fill(&filler);
+    let filler = Filler::of(&home);
 
     let said = nexus.fails(1, &["add", "true"]);
-    assert!(said.starts_with("error: the disk is full: no new jobs are taken\n"), "{said}");
-    assert!(said.contains(home.to_str().unwrap()), "{said}");
-    assert!(said.ends_with("hint: make room, or nexus forget old jobs\n"), "{said}");
+    assert!(said.starts_with("error: the disk is full, and nothing was done\n"), "{said}");
+    assert!(
+        said.contains(home.to_str().unwrap()) && said.contains("KiB free; no new jobs are taken, running ones go on\n"),
+        "{said}"
+    );
+    assert!(said.ends_with("hint: make room, then try again\n"), "{said}");
     assert!(nexus.ok(&["status"]).contains("Disk: only 0MB free"), "it is told");
     nexus.file("go", "");
     until("the job has ended", || (!alive(pid)).then_some(()));
     // The service answers all the while.
     assert_eq!(nexus.job(&held)["state"], "held");
 
-    std::fs::remove_file(&filler).unwrap();
+    drop(filler);
     let job = nexus.ended(&runs);
     assert_eq!((&job["state"], &job["exit_code"]), (&json!("failed"), &json!(7)));
     assert_eq!(nexus.ended(&waits)["state"], "completed");
@@ -71,18 +85,40 @@ fn a_crash_with_a_full_disk_loses_nothing() {
     let runs = nexus.add("until [ -e go ]; do sleep 0.02; done; exit 5");
     nexus.in_state(&runs, "running");
     let held = nexus.add_with(&["--hold"], "true");
-    let filler = home.join("filler");
-    fill(&filler);
+    let filler = Filler::of(&home);
     let service = nexus.service_process().expect("it runs");
     kill(service, 9);
     until("the service is gone", || (!alive(service)).then_some(()));
     nexus.file("go", "");
     // Whether it can start at all without room is its own affair; with room it must.
     nexus.run(&["start"]);
-    std::fs::remove_file(&filler).unwrap();
+    drop(filler);
     nexus.ok(&["start"]);
     assert_eq!(nexus.ended(&runs)["exit_code"], 5);
     assert_eq!(nexus.job(&held)["state"], "held");
     lives(&nexus);
+    nexus.ok(&["stop", "-y"]);
+}
+
+#[test]
+fn what_runs_can_be_ended_on_a_full_disk() {
+    if !is_root() {
+        return;
+    }
+    let nexus = Nexus::fresh(NEXUS);
+    let home = nexus.work().join("small");
+    let _mount = Mount::small(&home, "size=32m,mode=700");
+    let nexus = nexus.env("NEXUS_HOME", home.to_str().unwrap());
+    nexus.start(1);
+    let runs = nexus.add("sleep 600");
+    nexus.in_state(&runs, "running");
+    let waits = nexus.add("true");
+    let filler = Filler::of(&home);
+    let said = nexus.ok(&["kill", &runs]);
+    assert!(said.starts_with(&format!("killed {runs} on GPU 0")), "{said}");
+    // Nothing starts without room for what it writes, and nothing is used up meanwhile.
+    assert_eq!(nexus.job(&waits)["waiting"], json!({"kind": "disk-full"}));
+    drop(filler);
+    assert_eq!(nexus.ended(&waits)["state"], "completed");
     nexus.ok(&["stop", "-y"]);
 }

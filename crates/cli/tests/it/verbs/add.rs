@@ -107,7 +107,7 @@ fn json_prints_the_jobs() {
 #[test]
 fn a_dry_run_queues_nothing_and_says_what_would_be() {
     let nexus = Nexus::with_gpus(NEXUS, 2);
-    assert_eq!(nexus.ok(&["add", "--dry-run", "true"]), "would be queued: starts next");
+    assert_eq!(nexus.ok(&["add", "--dry-run", "true"]), "would start now on GPU 0");
     assert_eq!(
         nexus.ok(&["add", "--dry-run", "--gpus", "3", "true"]),
         "would be queued: waits for 3 GPUs, there are 2"
