@@ -54,7 +54,6 @@ pub async fn run(args: DoctorArgs, app: &App) -> Result<ExitCode, CliError> {
         database_check(&app.home, service.as_ref()),
         containment_check(service.as_ref()),
         program_check("bash", "commands run in sh instead", "install bash"),
-        program_check("screen", "needed only for jobs in GNU screen", "install screen to use it"),
         gpu_check(status.as_ref()),
     ];
     let bad = checks.iter().any(|finding| finding.level == Level::Bad);
@@ -176,7 +175,7 @@ fn gpu_check(status: Option<&Status>) -> Finding {
         0 => found(name, Level::Warn, "none found", none),
         count if simulated > 0 => {
             let says = format!("{}, {simulated} simulated", counted(count as u64, "GPU"));
-            found(name, Level::Warn, says, Some("nexus start --simulate-gpus 0 goes back to real ones"))
+            found(name, Level::Warn, says, Some("nexus start --simulate-gpus 0 ends the simulation"))
         }
         count => found(name, Level::Ok, counted(count as u64, "GPU"), None),
     }

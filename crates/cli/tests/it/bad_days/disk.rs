@@ -32,26 +32,33 @@ impl Drop for Filler {
     }
 }
 
-#[test]
-fn running_jobs_end_and_nothing_is_lost() {
+/// A service with one GPU whose home is a small disk of its own; none where disks cannot be made.
+fn on_a_small_disk() -> Option<(Mount, Nexus)> {
     if !is_root() {
-        return;
+        return None;
     }
     let nexus = Nexus::fresh(NEXUS);
     let home = nexus.work().join("small");
-    let _mount = Mount::small(&home, "size=32m,mode=700");
+    let mount = Mount::small(&home, "size=32m,mode=700");
     let nexus = nexus.env("NEXUS_HOME", home.to_str().unwrap());
     nexus.start(1);
+    Some((mount, nexus))
+}
+
+#[test]
+fn running_jobs_end_and_nothing_is_lost() {
+    let Some((_mount, nexus)) = on_a_small_disk() else { return };
     let runs = nexus.add("until [ -e go ]; do sleep 0.02; done; echo still here; exit 7");
     let pid = nexus.in_state(&runs, "running")["pid"].as_u64().unwrap() as u32;
     let waits = nexus.add("echo after > after");
     let held = nexus.add_with(&["--hold"], "true");
-    let filler = Filler::of(&home);
+    let filler = Filler::of(&nexus.home());
 
     let said = nexus.fails(1, &["add", "true"]);
     assert!(said.starts_with("error: the disk is full, and nothing was done\n"), "{said}");
     assert!(
-        said.contains(home.to_str().unwrap()) && said.contains("KiB free; no new jobs are taken, running ones go on\n"),
+        said.contains(nexus.home().to_str().unwrap())
+            && said.contains("KiB free; no new jobs are taken, running ones go on\n"),
         "{said}"
     );
     assert!(said.ends_with("hint: make room, then try again\n"), "{said}");
@@ -74,18 +81,11 @@ fn running_jobs_end_and_nothing_is_lost() {
 
 #[test]
 fn a_crash_with_a_full_disk_loses_nothing() {
-    if !is_root() {
-        return;
-    }
-    let nexus = Nexus::fresh(NEXUS);
-    let home = nexus.work().join("small");
-    let _mount = Mount::small(&home, "size=32m,mode=700");
-    let nexus = nexus.env("NEXUS_HOME", home.to_str().unwrap());
-    nexus.start(1);
+    let Some((_mount, nexus)) = on_a_small_disk() else { return };
     let runs = nexus.add("until [ -e go ]; do sleep 0.02; done; exit 5");
     nexus.in_state(&runs, "running");
     let held = nexus.add_with(&["--hold"], "true");
-    let filler = Filler::of(&home);
+    let filler = Filler::of(&nexus.home());
     let service = nexus.service_process().expect("it runs");
     kill(service, 9);
     until("the service is gone", || (!alive(service)).then_some(()));
@@ -102,18 +102,11 @@ fn a_crash_with_a_full_disk_loses_nothing() {
 
 #[test]
 fn what_runs_can_be_ended_on_a_full_disk() {
-    if !is_root() {
-        return;
-    }
-    let nexus = Nexus::fresh(NEXUS);
-    let home = nexus.work().join("small");
-    let _mount = Mount::small(&home, "size=32m,mode=700");
-    let nexus = nexus.env("NEXUS_HOME", home.to_str().unwrap());
-    nexus.start(1);
+    let Some((_mount, nexus)) = on_a_small_disk() else { return };
     let runs = nexus.add("sleep 600");
     nexus.in_state(&runs, "running");
     let waits = nexus.add("true");
-    let filler = Filler::of(&home);
+    let filler = Filler::of(&nexus.home());
     let said = nexus.ok(&["kill", &runs]);
     assert!(said.starts_with(&format!("killed {runs} on GPU 0")), "{said}");
     // Nothing starts without room for what it writes, and nothing is used up meanwhile.
