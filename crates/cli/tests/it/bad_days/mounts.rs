@@ -19,5 +19,11 @@ impl Drop for Mount {
     fn drop(&mut self) {
         // Lazily: a test that failed may have left a service in it.
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+        // The home around it is gone by now but for the folders that were in use: the mount's, `work`, the home's.
+        for folder in self.0.ancestors().take(3) {
+            if std::fs::remove_dir(folder).is_err() {
+                break;
+            }
+        }
     }
 }
