@@ -19,11 +19,10 @@ impl Drop for Mount {
     fn drop(&mut self) {
         // Lazily: a test that failed may have left a service in it.
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-        // The home around it is gone by now but for the folders that were in use: the mount's, `work`, the home's.
-        for folder in self.0.ancestors().take(3) {
-            if std::fs::remove_dir(folder).is_err() {
-                break;
-            }
+        // Nor could the test's own folder, known by its name, be removed with the mount in it.
+        let is_ours = |folder: &&Path| folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("nx-"));
+        if let Some(folder) = self.0.ancestors().find(is_ours) {
+            let _ = std::fs::remove_dir_all(folder);
         }
     }
 }
