@@ -1,5 +1,8 @@
 //! `config.toml`: what it may say, and what holds when it says nothing.
 
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -135,6 +138,10 @@ pub fn load(path: &Path, user_home: Option<&Path>) -> Result<Config, Problem> {
         Err(error) => return Err(bad(path, None, error.to_string())),
     };
     parse(&text, path, user_home)
+}
+
+fn make(path: &Path) -> std::io::Result<()> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(TEMPLATE.as_bytes())
 }
 
 fn parse(text: &str, path: &Path, user_home: Option<&Path>) -> Result<Config, Problem> {

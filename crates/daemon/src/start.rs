@@ -1,8 +1,9 @@
 //! Brings the service up, and takes it down.
 
+use std::fs::DirBuilder;
 use std::future::IntoFuture;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
@@ -125,7 +126,10 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     own_host(&store, home, &host, options.adopt_home)?;
     let simulated = simulated_gpus(&store, options)?;
     let log_dir = config.log_dir.clone().unwrap_or_else(|| home.default_log_dir());
-    std::fs::create_dir_all(&log_dir)
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&log_dir)
         .map_err(|error| Problem::HomeUnusable { path: log_dir.display().to_string(), error: error.to_string() })?;
     let log = ServiceLog::open(home.service_log(), config.log_max_size, config.log_keep).map_err(|error| {
         Problem::HomeUnusable { path: home.service_log().display().to_string(), error: error.to_string() }
