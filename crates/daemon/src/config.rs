@@ -129,7 +129,7 @@ pub fn load(path: &Path, user_home: Option<&Path>) -> Result<Config, Problem> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            std::fs::write(path, TEMPLATE).map_err(|error| Problem::HomeUnusable {
+            make(path).map_err(|error| Problem::HomeUnusable {
                 path: path.display().to_string(),
                 error: error.to_string(),
             })?;
