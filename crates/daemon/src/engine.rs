@@ -140,8 +140,8 @@ struct Watch {
 }
 
 impl Engine {
-    /// Runs until the service stops. An error means that the database cannot even be read any more.
-    pub fn run(mut self) -> Result<(), StoreError> {
+    /// Runs until the service stops.
+    pub fn run(mut self) {
         let mut watch = Watch {
             seen: Seen::default(),
             narrator: Narrator::of(&self.world),
@@ -153,25 +153,28 @@ impl Engine {
         };
         self.log.write(&["Service started".into()]);
         self.reserve.keep();
-        let left = self.store.untidy_runs()?.into_iter().map(|run| self.run_place(run)).collect();
-        self.node.tidy_leftovers(left);
+        match self.store.untidy_runs() {
+            Ok(runs) => self.node.tidy_leftovers(runs.into_iter().map(|run| self.run_place(run)).collect()),
+            // They lie in nobody's way: the next start finds them.
+            Err(error) => self.log.write(&[format!("Error: {}", error.problem())]),
+        }
         let mut turn = Turn::default();
         self.report(Report::Machine(self.machine.clone()), &mut turn, &mut watch);
         loop {
-            self.finish(turn, &mut watch)?;
+            self.finish(turn, &mut watch);
             if self.world.stopping() && (self.leaves_jobs || self.world.active_runs().next().is_none()) {
                 if self.store.has_leftovers() {
                     self.store.clear_leftovers();
                 }
                 self.log.write(&["Service stopped".into()]);
-                return Ok(());
+                return;
             }
             turn = Turn::default();
             match self.inbox.recv_timeout(self.patience(&watch)) {
                 Ok(message) => self.take(message, &mut turn, &mut watch),
                 Err(RecvTimeoutError::Timeout) if self.store.has_leftovers() => self.store.clear_leftovers(),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(RecvTimeoutError::Disconnected) => return,
             }
             self.clear_overdue(&mut watch);
             self.take_waiting(&mut turn, &mut watch);
@@ -329,7 +332,7 @@ impl Engine {
     }
 
     /// Decide, commit, act.
-    fn finish(&mut self, mut turn: Turn, watch: &mut Watch) -> Result<(), StoreError> {
+    fn finish(&mut self, mut turn: Turn, watch: &mut Watch) {
         self.report(Report::Disk { full: self.disk_space() < home::DISK_RESERVE }, &mut turn, watch);
         turn.batch.events.extend(decide(&mut self.world, clock::now()));
         if !turn.batch.is_empty() || watch.tidied.len() >= TIDIED_TOGETHER {
@@ -357,7 +360,6 @@ impl Engine {
             reply(Ok(()));
         }
         self.tell(&turn.batch, watch);
-        Ok(())
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
@@ -370,7 +372,7 @@ impl Engine {
     }
 
     /// The commit failed: callers hear it, and what is on disk is the truth.
-    fn fall_back(&mut self, error: StoreError, turn: Turn, watch: &mut Watch) -> Result<(), StoreError> {
+    fn fall_back(&mut self, error: StoreError, turn: Turn, watch: &mut Watch) {
         let problem = error.problem();
         // A stop that failed did not happen either.
         let stopping = self.world.stopping() && !turn.batch.events.contains(&Event::Stopping);
@@ -387,7 +389,6 @@ impl Engine {
         for reply in turn.replies {
             reply(Err(problem.clone()));
         }
-        Ok(())
     }
 
     /// The World as it is on disk, however long the disk takes to be readable again.

@@ -270,7 +270,11 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
     });
     let (engine_ended, ended) = oneshot::channel();
     let engine = parts.engine;
-    std::thread::spawn(move || drop(engine_ended.send(engine.run())));
+    std::thread::spawn(move || {
+        engine.run();
+        // Whoever waited for it is gone: the process ends anyway.
+        let _ = engine_ended.send(());
+    });
     let (close, closed) = oneshot::channel::<()>();
     let until_closed = async move { drop(closed.await) };
     let server = axum::serve(listener, http::router(app)).with_graceful_shutdown(until_closed);
@@ -282,9 +286,9 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
     drop(close);
     let _ = tokio::time::timeout(LAST_ANSWERS, server).await;
     match ended {
-        Ok(Ok(())) => ExitCode::SUCCESS,
-        // The database cannot be read any more, or the engine panicked: jobs go on, and the next start finds them.
-        Ok(Err(_)) | Err(_) => ExitCode::FAILURE,
+        Ok(()) => ExitCode::SUCCESS,
+        // The engine panicked: jobs go on, and the next start finds them.
+        Err(_) => ExitCode::FAILURE,
     }
 }
 
