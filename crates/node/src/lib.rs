@@ -8,6 +8,7 @@
 
 pub mod cgroup;
 mod frame;
+pub mod gpu;
 pub mod home;
 pub mod inspect;
 mod keeper;

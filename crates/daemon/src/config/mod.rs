@@ -1,5 +1,7 @@
 //! `config.toml`: what it may say, and what holds when it says nothing.
 
+mod gpus;
+
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,13 +12,16 @@ use nexus_api::problem::Problem;
 use nexus_core::policy::Policy;
 use serde::Deserialize;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+pub use gpus::{GpuConfig, GpuUse, Shares, Visible};
+
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub log_dir: Option<PathBuf>,
     pub shell: String,
     pub grace: Duration,
     pub tty: bool,
     pub policy: Policy,
+    pub gpus: GpuConfig,
     pub log_max_size: u64,
     pub log_keep: u32,
 }
@@ -164,6 +169,7 @@ fn from_file(file: File, user_home: Option<&Path>) -> Config {
             retry_wait_max: file.jobs.retry_wait_max.map_or(usual.retry_wait_max, |span| span.0),
             start_attempts: file.jobs.start_attempts.unwrap_or(usual.start_attempts),
         },
+        gpus: GpuConfig::default(),
         log_max_size: file.log.max_size.map_or(50 << 20, |size| size.0),
         log_keep: file.log.keep.unwrap_or(5),
     }
