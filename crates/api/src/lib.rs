@@ -7,11 +7,13 @@ pub mod command;
 pub mod env;
 pub mod events;
 pub mod jobs;
+pub mod log;
 pub mod paths;
 pub mod problem;
 pub mod run_dir;
 pub mod select;
 pub mod service;
+pub mod why;
 
 /// Version of the HTTP interface, the first part of every path.
 pub const API_PREFIX: &str = "/v1";

@@ -11,6 +11,7 @@ use nexus_api::jobs::{Job, JobDetail, JobSpec};
 use nexus_api::problem::Problem;
 use nexus_api::run_dir::{self, ExitRecord, RunSpec, ShimMessage, Started};
 use nexus_api::service::{Service, StartReport, Status};
+use nexus_api::why::Why;
 use nexus_core::run::Outcome;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -46,6 +47,7 @@ const SAMPLES: &[Sample] = &[
     ("events", reads_and_writes::<Vec<Event>>),
     ("start_reports", reads_and_writes::<Vec<StartReport>>),
     ("problems", reads_and_writes::<Vec<Problem>>),
+    ("why", reads_and_writes::<Why>),
 ];
 
 /// Names a script may rely on: the list of the specification.

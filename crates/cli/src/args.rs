@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    cancel, demo, doctor, first, forget, help, history, hold, kill, logs, ls, pause, queue, release, remove, rerun,
-    restart, resume, service, show, start, status, stop, wait,
+    cancel, completions, demo, doctor, first, forget, help, history, hold, kill, logs, ls, pause, queue, release,
+    remove, rerun, restart, resume, run, service, show, start, status, stop, wait, why,
 };
 use crate::typed::AddArgs;
 use crate::ui::ColorWhen;
@@ -34,10 +34,12 @@ pub struct Cli {
 pub enum Verb {
     Status(status::StatusArgs),
     Add(Box<AddArgs>),
+    Run(Box<run::RunArgs>),
     Queue(queue::QueueArgs),
     History(history::HistoryArgs),
     Ls(ls::LsArgs),
     Show(show::ShowArgs),
+    Why(why::WhyArgs),
     Logs(logs::LogsArgs),
     Kill(kill::KillArgs),
     Remove(remove::RemoveArgs),
@@ -55,6 +57,7 @@ pub enum Verb {
     Restart(restart::RestartArgs),
     Doctor(doctor::DoctorArgs),
     Demo(demo::DemoArgs),
+    Completions(completions::CompletionsArgs),
     Help(help::HelpArgs),
     #[command(name = "__service", hide = true)]
     Service(service::ServiceArgs),

@@ -6,13 +6,15 @@ mod http;
 use std::path::PathBuf;
 
 use nexus_api::jobs::{Action, Job, JobDetail, JobQuery, JobSpec, OnJobs, Rerun, Submitted};
+use nexus_api::log::{self, Place};
 use nexus_api::paths::Home;
 use nexus_api::service::{Service, SimulatedGpus, Status, Stop};
+use nexus_api::why::Why;
 use serde_json::Value;
 
 pub use self::events::Events;
 pub use self::http::Body;
-use crate::error::CliError;
+use crate::error::{CliError, Refused};
 
 /// A request names at most this many jobs in its path.
 const IDS_IN_A_PATH: usize = 1000;
@@ -104,6 +106,25 @@ impl Client {
             ],
         );
         self.stream(&path).await
+    }
+
+    /// Follows a job's output from a place on, in frames.
+    pub async fn log_from(&self, id: &str, place: Place) -> Result<Body, CliError> {
+        let from = place.to_string();
+        let body = self.stream(&path(&format!("/v1/jobs/{}/log", encode(id)), &[("from", Some(&from))])).await?;
+        match body.content_type() == log::CONTENT_TYPE {
+            true => Ok(body),
+            false => Err(Refused {
+                error: format!("job {id} is queued and cannot be followed"),
+                why: Some("the service that runs is older than this nexus".into()),
+                hint: Some("nexus restart".into()),
+            }
+            .into()),
+        }
+    }
+
+    pub async fn why(&self, id: &str) -> Result<Why, CliError> {
+        self.get(&format!("/v1/jobs/{}/why", encode(id))).await
     }
 
     pub async fn pause_queue(&self, paused: bool) -> Result<(), CliError> {

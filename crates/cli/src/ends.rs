@@ -12,8 +12,8 @@ use crate::client::{Client, Events};
 use crate::error::CliError;
 
 /// A restarting service is away for less than this.
-const RESTART_LIMIT: Duration = Duration::from_secs(15);
-const RESTART_LOOK: Duration = Duration::from_millis(100);
+pub const RESTART_LIMIT: Duration = Duration::from_secs(15);
+pub const RESTART_LOOK: Duration = Duration::from_millis(100);
 
 /// Returns when all of `ids` have ended, in the order given; `on_end` sees each as it ends.
 pub async fn wait(
@@ -82,6 +82,6 @@ pub async fn listen(client: &Client) -> Result<Events, CliError> {
 }
 
 /// Whether an error may be over when the service is back.
-fn is_away(error: &CliError) -> bool {
+pub fn is_away(error: &CliError) -> bool {
     matches!(error, CliError::NoService { .. } | CliError::Connection { .. } | CliError::Problem(Problem::Stopping))
 }

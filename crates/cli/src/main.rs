@@ -4,17 +4,20 @@
 
 mod app;
 mod args;
+mod attached;
 mod chosen;
 mod client;
 mod collapse;
 mod commands;
 mod ends;
 mod error;
+mod exit;
 mod misplaced;
 mod render;
 mod resolve;
 mod signals;
 mod start;
+mod stay;
 mod typed;
 mod ui;
 mod usage;
@@ -28,8 +31,8 @@ use clap::{CommandFactory, Parser};
 
 use crate::app::App;
 use crate::commands::{
-    add, cancel, demo, doctor, first, forget, help, history, hold, kill, logs, ls, pause, queue, release, remove,
-    rerun, restart, resume, service, show, status, stop, wait,
+    add, cancel, completions, demo, doctor, first, forget, help, history, hold, kill, logs, ls, pause, queue, release,
+    remove, rerun, restart, resume, service, show, status, stop, wait, why,
 };
 use crate::error::{CliError, code};
 use crate::ui::Ui;
@@ -73,6 +76,7 @@ async fn run(verb: Option<Verb>, bare: status::StatusArgs, raw: &[OsString], ui:
     let verb = match verb {
         Some(Verb::Help(args)) => return help::run(args, Cli::command(), &ui),
         Some(Verb::Demo(args)) => return demo::run(args, &ui).await,
+        Some(Verb::Completions(args)) => return completions::run(args, &Cli::command(), &ui),
         verb => verb,
     };
     let home = nexus_node::home::find_home().map_err(|error| CliError::Home { source: Box::new(error) })?;
@@ -87,10 +91,12 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
     match verb {
         Verb::Status(args) => status::run(args, app, app.reader()).await,
         Verb::Add(args) => add::run(*args, raw, app).await,
+        Verb::Run(args) => commands::run::run(*args, raw, app).await,
         Verb::Queue(args) => queue::run(args, app).await,
         Verb::History(args) => history::run(args, app).await,
         Verb::Ls(args) => ls::run(args, app).await,
         Verb::Show(args) => show::run(args, app).await,
+        Verb::Why(args) => why::run(args, app).await,
         Verb::Logs(args) => logs::run(args, app).await,
         Verb::Kill(args) => kill::run(args, app).await,
         Verb::Remove(args) => remove::run(args, app).await,
@@ -107,7 +113,9 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
         Verb::Stop(args) => stop::run(args, app).await,
         Verb::Restart(args) => restart::run(args, app).await,
         Verb::Doctor(args) => doctor::run(args, app).await,
-        Verb::Demo(_) | Verb::Help(_) | Verb::Service(_) => unreachable!("they need no home of the user's"),
+        Verb::Demo(_) | Verb::Completions(_) | Verb::Help(_) | Verb::Service(_) => {
+            unreachable!("they need no home of the user's")
+        }
     }
 }
 

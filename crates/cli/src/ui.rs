@@ -19,6 +19,7 @@ pub struct Ui {
     out: Paint,
     err: Paint,
     out_is_terminal: bool,
+    err_is_terminal: bool,
     can_ask: bool,
 }
 
@@ -29,6 +30,7 @@ impl Ui {
             out: paint(color, || anstream::AutoStream::choice(&out)),
             err: paint(color, || anstream::AutoStream::choice(&err)),
             out_is_terminal: out.is_terminal(),
+            err_is_terminal: err.is_terminal(),
             can_ask: io::stdin().is_terminal() && err.is_terminal(),
         }
     }
@@ -47,17 +49,22 @@ impl Ui {
         self.out_is_terminal
     }
 
+    pub fn err_is_terminal(&self) -> bool {
+        self.err_is_terminal
+    }
+
     pub fn can_ask(&self) -> bool {
         self.can_ask
     }
 
     /// Data, as it is.
     pub fn bytes(&self, bytes: &[u8]) -> Result<(), CliError> {
-        let mut out = io::stdout().lock();
-        out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| match error.kind() {
-            io::ErrorKind::BrokenPipe => CliError::OutputClosed,
-            _ => CliError::Io { doing: "the output could not be written".into(), source: error },
-        })
+        write(&mut io::stdout().lock(), bytes)
+    }
+
+    /// What a job wrote to its standard error, as it is.
+    pub fn error_bytes(&self, bytes: &[u8]) -> Result<(), CliError> {
+        write(&mut io::stderr().lock(), bytes)
     }
 
     /// Data; a last newline is added where it is missing.
@@ -92,6 +99,12 @@ impl Ui {
         self.bytes(format!("\x1b[?7l{start}{lines}\x1b[J\x1b[?7h").as_bytes())
     }
 
+    /// Talk on the terminal, in place of what stands on this line.
+    pub fn draw_line(&self, text: &str) {
+        let mut err = io::stderr().lock();
+        let _ = write!(err, "\r\x1b[K{}", self.err.state(text)).and_then(|()| err.flush());
+    }
+
     /// Talk. Nobody listening is no error.
     pub fn say(&self, text: &str) {
         let _ = writeln!(io::stderr().lock(), "{text}");
@@ -121,6 +134,15 @@ impl Ui {
         let read = io::stdin().lock().read_line(&mut answer);
         read.is_ok() && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
     }
+}
+
+fn write(out: &mut impl Write, bytes: &[u8]) -> Result<(), CliError> {
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => CliError::OutputClosed,
+        // A terminal that is gone.
+        _ if error.raw_os_error() == Some(libc::EIO) => CliError::OutputClosed,
+        _ => CliError::Io { doing: "the output could not be written".into(), source: error },
+    })
 }
 
 fn paint(color: ColorWhen, choice: impl FnOnce() -> anstream::ColorChoice) -> Paint {

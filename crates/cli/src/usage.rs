@@ -16,7 +16,7 @@ use crate::ui::{ColorWhen, Ui};
 pub fn told(error: clap::Error, raw: &[OsString]) -> ExitCode {
     let ui = Ui::new(color(raw));
     match error.kind() {
-        ErrorKind::DisplayHelp if is_top_level(raw) => printed(&ui, help::SHORT),
+        ErrorKind::DisplayHelp if is_top_level(raw) => printed(&ui, &help::short()),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => printed(&ui, &error.render().to_string()),
         ErrorKind::InvalidSubcommand => {
             let typed = context(&error, ContextKind::InvalidSubcommand);

@@ -1,4 +1,4 @@
-//! The last line a run printed, as short as a list can show it.
+//! The last a run printed, as short as a list can show it.
 
 use std::fs::File;
 use std::io;
@@ -7,15 +7,47 @@ use std::path::Path;
 
 use nexus_api::run_dir::{STDERR, STDOUT};
 
+use crate::logs::{LogReader, Which};
+
 /// No more than this is read from the end of a log.
 const READ_BYTES: u64 = 8 << 10;
 
 const LONGEST_CHARACTERS: usize = 300;
 
+/// Bytes of the last lines that are kept.
+const LONGEST_TAIL: usize = 64 << 10;
+
 /// The last line that is not blank, of stderr or else of stdout. Of a line that was drawn several times over (a
 /// progress bar) what was drawn last.
 pub fn last_line(dir: &Path) -> Option<String> {
     [STDERR, STDOUT].iter().find_map(|name| last_line_of(&read_end(&dir.join(name)).ok()?))
+}
+
+/// The last lines of both streams that are not blank, in the order of their arrival. What cannot be read is not shown.
+pub fn last_lines(dir: &Path, count: usize) -> Vec<String> {
+    let bytes = read_tail(dir, count).unwrap_or_default();
+    let lines = bytes.split(|byte| *byte == b'\n').filter_map(|line| Some(shortened(drawn_last(line)?)));
+    let lines: Vec<String> = lines.collect();
+    lines[lines.len().saturating_sub(count)..].to_vec()
+}
+
+fn read_tail(dir: &Path, lines: usize) -> io::Result<Vec<u8>> {
+    let mut reader = LogReader::open(dir, Which::Both)?;
+    // Blank ones among them are left out.
+    reader.tail(2 * lines)?;
+    let (mut bytes, mut stream) = (Vec::new(), false);
+    while let Some(chunk) = reader.read_next(READ_BYTES as usize)? {
+        // One that breaks into the other's line begins a line of its own.
+        if chunk.stderr != stream && bytes.last().is_some_and(|last| *last != b'\n') {
+            bytes.push(b'\n');
+        }
+        stream = chunk.stderr;
+        bytes.extend(chunk.bytes);
+        // A line may be as long as the log: its end is what counts.
+        let surplus = bytes.len().saturating_sub(LONGEST_TAIL);
+        bytes.drain(..surplus);
+    }
+    Ok(bytes)
 }
 
 fn read_end(path: &Path) -> io::Result<Vec<u8>> {
@@ -28,9 +60,16 @@ fn read_end(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 fn last_line_of(bytes: &[u8]) -> Option<String> {
-    let drawn = bytes.rsplit(|byte| matches!(byte, b'\n' | b'\r'));
-    let line = drawn.map(String::from_utf8_lossy).find(|line| !line.trim().is_empty())?;
-    Some(line.trim().chars().take(LONGEST_CHARACTERS).collect())
+    bytes.rsplit(|byte| *byte == b'\n').find_map(drawn_last).map(|line| shortened(line).trim_start().to_string())
+}
+
+/// Of a line that was drawn several times over, what was drawn last.
+fn drawn_last(line: &[u8]) -> Option<&[u8]> {
+    line.rsplit(|byte| *byte == b'\r').find(|drawn| !drawn.trim_ascii().is_empty())
+}
+
+fn shortened(line: &[u8]) -> String {
+    String::from_utf8_lossy(line).trim_end().chars().take(LONGEST_CHARACTERS).collect()
 }
 
 #[cfg(test)]
@@ -53,6 +92,19 @@ mod tests {
         assert_eq!(last_line_of(long.as_bytes()).unwrap().chars().count(), 300);
         // A character cut in two by the limit on what is read does no harm.
         assert!(last_line_of(&long.as_bytes()[1..]).is_some());
+    }
+
+    #[test]
+    fn the_last_lines_of_both_streams() {
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = temporary.path();
+        assert_eq!(last_lines(dir, 3), Vec::<String>::new());
+        std::fs::write(dir.join(STDOUT), "one\n\n  two\n10%\r100%\r\nfour\n").unwrap();
+        assert_eq!(last_lines(dir, 3), ["  two", "100%", "four"]);
+        std::fs::write(dir.join(STDERR), "Error\n").unwrap();
+        assert_eq!(last_lines(dir, 2), ["four", "Error"]);
+        std::fs::write(dir.join(STDOUT), "x".repeat(200_000)).unwrap();
+        assert_eq!(last_lines(dir, 2).last().map(String::as_str), Some("Error"));
     }
 
     #[test]

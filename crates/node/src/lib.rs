@@ -27,6 +27,6 @@ mod tidy;
 mod words;
 
 pub use cgroup::Containment;
-pub use last_line::last_line;
+pub use last_line::{last_line, last_lines};
 pub use node::{Node, NodeError};
 pub use words::{NodeConfig, Report, RunPlace, Sink};

@@ -159,6 +159,13 @@ impl LogReader {
         }
     }
 
+    /// Goes to where a reader stood who has had this many bytes of each stream.
+    pub fn resume(&mut self, stdout: u64, stderr: u64) {
+        for (stream, had) in self.streams.iter_mut().zip([stdout, stderr]) {
+            (stream.position, stream.ahead) = (had, had);
+        }
+    }
+
     /// Goes to where the last `lines` lines begin.
     pub fn tail(&mut self, lines: usize) -> io::Result<()> {
         let lengths = self.lengths()?;

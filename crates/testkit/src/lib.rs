@@ -7,6 +7,7 @@ mod chance;
 mod database;
 mod output;
 pub mod proc;
+mod session;
 mod socket;
 mod terminal;
 
@@ -20,6 +21,7 @@ use tempfile::TempDir;
 pub use chance::Chance;
 pub use output::Output;
 pub use proc::{alive, children_marked, cmdline};
+pub use session::Session;
 pub use socket::request;
 
 /// Longer than anything here takes on a loaded machine.
@@ -223,7 +225,7 @@ impl Drop for Nexus {
 
 /// Signals by name, for tests of crates that have no libc.
 pub mod signal {
-    pub use libc::{SIGCONT, SIGKILL, SIGSTOP, SIGTERM};
+    pub use libc::{SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGSTOP, SIGTERM};
 }
 
 pub fn kill(pid: u32, signal: i32) {

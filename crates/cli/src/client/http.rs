@@ -23,9 +23,14 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 /// An answer that is read as it comes.
 pub struct Body {
     incoming: Incoming,
+    content_type: String,
 }
 
 impl Body {
+    pub fn content_type(&self) -> &str {
+        &self.content_type
+    }
+
     /// The next bytes; none at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, CliError> {
         loop {
@@ -61,7 +66,11 @@ impl Client {
     pub(super) async fn stream(&self, path: &str) -> Result<Body, CliError> {
         let response = self.send(Method::GET, path, Bytes::new()).await?;
         match response.status().is_success() {
-            true => Ok(Body { incoming: response.into_body() }),
+            true => {
+                let content_type = response.headers().get("content-type").and_then(|value| value.to_str().ok());
+                let content_type = content_type.unwrap_or_default().to_string();
+                Ok(Body { incoming: response.into_body(), content_type })
+            }
             false => Err(refusal(path, response).await),
         }
     }

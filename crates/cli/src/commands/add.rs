@@ -5,23 +5,20 @@ use std::process::ExitCode;
 
 use jiff::Zoned;
 use nexus_api::env::Env;
-use nexus_api::jobs::{Job, JobSpec, State, Waiting};
+use nexus_api::jobs::{Job, JobSpec, Waiting};
 use nexus_api::problem::Problem;
 
 use crate::app::App;
 use crate::client::Client;
 use crate::error::CliError;
-use crate::render::paint::Paint;
-use crate::render::place;
+use crate::render::prospect;
 use crate::render::reason::{self, Capacity};
 use crate::resolve::{Surroundings, resolve};
 use crate::typed::{AddArgs, is_escaped};
 use crate::ui;
 
 pub async fn run(args: AddArgs, raw: &[OsString], app: &App) -> Result<ExitCode, CliError> {
-    let surroundings = look_around(&args, raw, app)?;
-    let spec = resolve(&args, surroundings).map_err(|usage| usage.of("add"))?;
-    check(&spec)?;
+    let spec = spec(&args, raw, "add", app)?;
     let client = app.started().await?;
     let copies = args.copies as usize;
     let submitted = client.submit(&spec, copies, args.dry_run).await?;
@@ -35,6 +32,14 @@ pub async fn run(args: AddArgs, raw: &[OsString], app: &App) -> Result<ExitCode,
         tell(&client, &submitted.jobs, args.dry_run, app).await?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What was typed after a verb that takes the options of `add`, as it is meant.
+pub fn spec(args: &AddArgs, raw: &[OsString], verb: &'static str, app: &App) -> Result<JobSpec, CliError> {
+    let surroundings = look_around(args, raw, app)?;
+    let spec = resolve(args, surroundings).map_err(|usage| usage.of(verb))?;
+    check(&spec)?;
+    Ok(spec)
 }
 
 fn look_around(args: &AddArgs, raw: &[OsString], app: &App) -> Result<Surroundings, CliError> {
@@ -71,7 +76,7 @@ fn check(spec: &JobSpec) -> Result<(), CliError> {
 }
 
 /// What this machine can never give is said at once, piped too: the copies are alike.
-fn warn_if_hopeless(jobs: &[Job], app: &App) {
+pub fn warn_if_hopeless(jobs: &[Job], app: &App) {
     let Some(job) = jobs.first() else { return };
     match &job.waiting {
         Some(Waiting::NoSuchGpus { exist: 0, on: None, .. }) => {
@@ -91,55 +96,10 @@ async fn tell(client: &Client, jobs: &[Job], dry_run: bool, app: &App) -> Result
     let lines: String = jobs
         .iter()
         .map(|job| match dry_run {
-            true if job.waiting == Some(Waiting::Next) => format!("would {}\n", now_on(job, "start")),
-            true => format!("would be queued: {}\n", prospect(job, capacity, &now)),
-            false => format!("{}\n", line(job, capacity, &now, app.ui.paint())),
+            true if job.waiting == Some(Waiting::Next) => format!("would {}\n", prospect::now_on(job, "start")),
+            true => format!("would be queued: {}\n", prospect::of_job(job, capacity, &now)),
+            false => format!("{}\n", prospect::line(job, capacity, &now, app.ui.paint())),
         })
         .collect();
     app.ui.data(&lines)
-}
-
-/// `abc  position 3, waits for 1 GPU (0 of 2 free)`
-pub fn line(job: &Job, capacity: Capacity, now: &Zoned, paint: Paint) -> String {
-    format!("{}  {}", paint.id(&job.id), prospect(job, capacity, now))
-}
-
-fn now_on(job: &Job, starts: &str) -> String {
-    match job.request.gpus {
-        0 => format!("{starts} now on the CPU"),
-        _ => format!("{starts} now{}", place::on_place(job)),
-    }
-}
-
-fn prospect(job: &Job, capacity: Capacity, now: &Zoned) -> String {
-    match job.state {
-        State::Starting | State::Running => now_on(job, "starts"),
-        state if state.has_ended() => state.word().to_string(),
-        _ => {
-            let position = job.position.map(|position| format!("position {position}"));
-            let reason = Some(reason::of_job(job, capacity, now)).filter(|reason| !reason.is_empty());
-            let parts: Vec<String> = position.into_iter().chain(reason).collect();
-            if parts.is_empty() { "queued".into() } else { parts.join(", ") }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::render::paint::PLAIN;
-    use crate::render::samples;
-
-    #[test]
-    fn one_line_says_when_and_where() {
-        let (capacity, now) = (Capacity { gpus: 2, cpus: 8 }, samples::now());
-        let mut job = samples::queued("abc");
-        job.position = Some(3);
-        job.waiting = Some(Waiting::Gpus { need: 1, free: 0, on: None });
-        assert_eq!(line(&job, capacity, &now, PLAIN), "abc  position 3, waits for 1 GPU (0 of 2 free)");
-        assert_eq!(line(&samples::running("abc", &[0]), capacity, &now, PLAIN), "abc  starts now on GPU 0");
-        let mut held = samples::queued("abc");
-        held.state = State::Held;
-        assert_eq!(line(&held, capacity, &now, PLAIN), "abc  held: nexus release abc");
-    }
 }

@@ -7,27 +7,32 @@ use clap::Command;
 use crate::error::{CliError, Usage};
 use crate::ui::Ui;
 
-/// What most people need most of the time.
-pub const SHORT: &str = "\
-nexus queues commands and runs them on your GPUs, one job per GPU
+/// What most people need most of the time: what is typed, and what it does.
+const FIRST_PAGE: &[(&str, &str)] = &[
+    ("", "show queue, history and GPUs (-w: live)"),
+    ("add \"command\"", "add a job to the queue"),
+    ("run \"command\"", "add it, stay with it, exit as it exits"),
+    ("queue", "show pending jobs"),
+    ("history", "show ended jobs"),
+    ("logs [id]", "show what a job printed (-f: follow)"),
+    ("why <id>", "say why a job waits or failed, and what to type"),
+    ("show <id>", "show all that is known about a job"),
+    ("kill <id|gpu>", "end a running job"),
+    ("remove <id>", "take a job out of the queue"),
+    ("rerun <id>", "queue a job again"),
+    ("wait <id>", "wait until a job has ended"),
+    ("pause / resume", "stop starting jobs / go on"),
+    ("stop / restart", "the service and its jobs / the service alone"),
+    ("doctor", "check that all is well"),
+    ("help <verb>", "more about one of them"),
+];
 
-  nexus                    show queue, history and GPUs (-w: live)
-  nexus add \"command\"      add a job to the queue
-  nexus queue              show pending jobs
-  nexus history            show ended jobs
-  nexus logs [id]          show what a job printed (-f: follow)
-  nexus show <id>          show all that is known about a job
-  nexus kill <id|gpu>      end a running job
-  nexus remove <id>        take a job out of the queue
-  nexus rerun <id>         queue a job again
-  nexus wait <id>          wait until a job has ended
-  nexus pause / resume     stop starting jobs / go on
-  nexus stop / restart     the service and its jobs / the service alone
-  nexus doctor             check that all is well
-  nexus help <verb>        more about one of them
-
-more: nexus help all
-";
+/// The first page.
+pub fn short() -> String {
+    let width = FIRST_PAGE.iter().map(|(typed, _)| typed.len()).max().unwrap_or(0);
+    let lines: String = FIRST_PAGE.iter().map(|(typed, what)| format!("  nexus {typed:width$}  {what}\n")).collect();
+    format!("nexus queues commands and runs them on your GPUs, one job per GPU\n\n{lines}\nmore: nexus help all\n")
+}
 
 const SELECTORS: &str = "\
 Jobs are named by selectors, wherever an id is taken; several at once are fine.
@@ -61,7 +66,7 @@ pub struct HelpArgs {
 /// `nexus` is the whole command line, with all its verbs.
 pub fn run(args: HelpArgs, nexus: Command, ui: &Ui) -> Result<ExitCode, CliError> {
     let text = match args.topic.as_deref() {
-        None => SHORT.to_string(),
+        None => short(),
         Some("all") => all(&nexus),
         Some("selectors") => SELECTORS.to_string(),
         Some(verb) => of_verb(nexus, verb)?,
@@ -122,7 +127,9 @@ pub fn nearest_verb(nexus: &Command, typed: &str) -> Option<String> {
         "rm" | "delete" | "del" | "dequeue" => Some("remove"),
         "log" | "follow" | "tail" | "output" => Some("logs"),
         "list" | "ps" | "squeue" | "jobs" => Some("ls"),
-        "submit" | "sbatch" | "enqueue" | "run" | "push" => Some("add"),
+        "submit" | "sbatch" | "enqueue" | "push" => Some("add"),
+        "srun" | "exec" => Some("run"),
+        "explain" | "reason" => Some("why"),
         "scancel" | "abort" => Some("cancel"),
         "info" | "describe" | "inspect" => Some("show"),
         "retry" | "requeue" => Some("rerun"),
@@ -155,10 +162,10 @@ mod tests {
     #[test]
     fn verbs_of_the_short_help_exist() {
         let command = Cli::command();
-        for line in SHORT.lines().filter(|line| line.starts_with("  nexus ")) {
-            let verb = line.split_whitespace().nth(1).unwrap();
-            let is_bare = line.starts_with("  nexus   ");
-            assert!(is_bare || command.find_subcommand(verb).is_some(), "{verb}");
+        for (typed, _) in FIRST_PAGE {
+            for verb in typed.split(" / ").filter_map(|part| part.split_whitespace().next()) {
+                assert!(command.find_subcommand(verb).is_some(), "{verb}");
+            }
         }
     }
 
@@ -167,6 +174,6 @@ mod tests {
         assert_eq!(usage_line(Cli::command(), "kill"), "usage: nexus kill [OPTIONS] <SEL>...");
         assert!(of_verb(Cli::command(), "add").unwrap().contains("--gpus"));
         assert!(of_verb(Cli::command(), "__service").is_err());
-        assert!(all(&Cli::command()).contains("nexus history  Show ended jobs"));
+        assert!(all(&Cli::command()).contains("nexus history      Show ended jobs"));
     }
 }

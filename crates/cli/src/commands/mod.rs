@@ -2,6 +2,7 @@
 
 pub mod add;
 pub mod cancel;
+pub mod completions;
 pub mod demo;
 pub mod doctor;
 pub mod first;
@@ -19,9 +20,11 @@ pub mod remove;
 pub mod rerun;
 pub mod restart;
 pub mod resume;
+pub mod run;
 pub mod service;
 pub mod show;
 pub mod start;
 pub mod status;
 pub mod stop;
 pub mod wait;
+pub mod why;

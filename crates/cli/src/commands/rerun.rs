@@ -8,8 +8,8 @@ use nexus_api::jobs::{Rerun, State};
 
 use crate::app::App;
 use crate::chosen;
-use crate::commands::add;
 use crate::error::{CliError, Refused};
+use crate::render::prospect;
 use crate::render::reason::Capacity;
 
 /// Queue jobs again
@@ -58,7 +58,7 @@ pub async fn run(args: RerunArgs, app: &App) -> Result<ExitCode, CliError> {
     } else {
         let capacity = Capacity::of(&client.status(false).await?);
         let now = Zoned::now();
-        let line = |job| format!("{}\n", add::line(job, capacity, &now, app.ui.paint()));
+        let line = |job| format!("{}\n", prospect::line(job, capacity, &now, app.ui.paint()));
         app.ui.data(&submitted.jobs.iter().map(line).collect::<String>())?;
     }
     Ok(ExitCode::SUCCESS)

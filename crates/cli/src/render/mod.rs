@@ -1,11 +1,13 @@
 //! Turns facts into text. Pure: what is shown hangs on the arguments alone.
 
 pub mod doctor;
+pub mod failure;
 pub mod history;
 pub mod ls;
 pub mod outcome;
 pub mod paint;
 pub mod place;
+pub mod prospect;
 pub mod queue;
 pub mod reason;
 #[cfg(test)]
@@ -15,3 +17,4 @@ pub mod status;
 pub mod table;
 pub mod text;
 pub mod time;
+pub mod why;

@@ -66,6 +66,13 @@ pub fn ended(job: &Job, paint: Paint) -> String {
     )
 }
 
+/// How and why: `failed (timeout) abc on GPU 0 after 2s: it ran longer than its limit of 2 seconds`
+pub fn end_and_detail(job: &Job, paint: Paint) -> String {
+    let detail = job.detail.as_deref().map(|detail| format!(": {}", text::first_line(detail))).unwrap_or_default();
+    let (state, id) = (painted_state(job, paint), paint.id(&job.id));
+    format!("{state} {id}{}{}{detail}", place::on_place(job), after(job, paint))
+}
+
 fn after(job: &Job, paint: Paint) -> String {
     match job.runtime_seconds {
         Some(seconds) if job.attempt > 0 => {
@@ -99,6 +106,14 @@ mod tests {
         job.gpus.clear();
         job.state = State::Killed;
         assert_eq!(ended(&job, PLAIN), "killed abc: python train.py");
+    }
+
+    #[test]
+    fn an_end_has_its_reason() {
+        let mut job = samples::ended("abc", State::Failed, "timeout");
+        job.detail = Some("it ran longer than its limit of 130 seconds".into());
+        let told = "failed (timeout) abc on GPU 0 after 2m 10s: it ran longer than its limit of 130 seconds";
+        assert_eq!(end_and_detail(&job, PLAIN), told);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use jiff::Zoned;
 use nexus_api::jobs::{Job, State, Waiting};
-use nexus_api::service::Status;
+use nexus_api::service::{Machine, Status};
 
 use super::place::index_list;
 use super::time;
@@ -16,7 +16,11 @@ pub struct Capacity {
 
 impl Capacity {
     pub fn of(status: &Status) -> Capacity {
-        let most = |count: fn(&nexus_api::service::Machine) -> u16| status.machines.iter().map(count).max();
+        Capacity::of_machines(&status.machines)
+    }
+
+    pub fn of_machines(machines: &[Machine]) -> Capacity {
+        let most = |count: fn(&Machine) -> u16| machines.iter().map(count).max();
         Capacity {
             gpus: most(|machine| u16::try_from(machine.gpus.len()).unwrap_or(u16::MAX)).unwrap_or(0),
             cpus: most(|machine| machine.cpus).unwrap_or(0),

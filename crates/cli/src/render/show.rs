@@ -107,7 +107,7 @@ fn files(lines: &mut Lines, job: &Job) {
 }
 
 /// `2 GPUs of 0-3, 4 CPUs, at most 4h, USR1 2m before the end, grace 10s`
-fn needs(request: &JobRequest) -> String {
+pub fn needs(request: &JobRequest) -> String {
     let mut parts = vec![match (request.gpus, &request.on) {
         (0, _) => "no GPU".to_string(),
         (count, None) => text::counted(count.into(), "GPU"),

@@ -11,6 +11,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use nexus_api::events::{Event, What};
 use nexus_api::jobs::State as Word;
+use nexus_api::log::{CONTENT_TYPE, Frame, Place};
 use nexus_api::problem::Problem;
 use nexus_node::logs::{LogReader, Which};
 use rustix::fs::inotify;
@@ -39,6 +40,8 @@ pub struct LogQuery {
     tail: Option<usize>,
     #[serde(default)]
     follow: bool,
+    /// Follows both streams from this [`Place`] on, and answers in frames.
+    from: Option<String>,
 }
 
 pub async fn log(
@@ -46,6 +49,9 @@ pub async fn log(
     Path(id): Path<String>,
     Asked(query): Asked<LogQuery>,
 ) -> Result<Response, Failed> {
+    if let Some(from) = &query.from {
+        return app.follow_from(id, from).await;
+    }
     let which = match query.stream.as_deref() {
         None | Some("both") => Which::Both,
         Some("stdout") => Which::Stdout,
@@ -68,12 +74,27 @@ pub async fn log(
         None => return Err(Failed(Problem::NoLog { id, attempt: None })),
     };
     let (sender, body) = stream::body();
-    let follower = Follower { app, id, which, tail: query.tail, follow: query.follow, events, sender };
+    let follower = Follower { app, id, which, tail: query.tail, follow: query.follow, from: None, events, sender };
     tokio::spawn(follower.run(attempt));
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], body).into_response())
 }
 
 impl App {
+    async fn follow_from(self: Shared, id: String, from: &str) -> Result<Response, Failed> {
+        let from: Place = from.parse().map_err(|bad: nexus_api::log::BadFrame| Problem::BadField {
+            field: "from".into(),
+            value: from.to_string(),
+            want: bad.to_string(),
+        })?;
+        let events = self.events.subscribe();
+        self.state_of(&id).await?;
+        let (sender, body) = stream::body();
+        let follower =
+            Follower { app: self, id, which: Which::Both, tail: None, follow: true, from: Some(from), events, sender };
+        tokio::spawn(follower.run(None));
+        Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], body).into_response())
+    }
+
     async fn state_of(self: &Shared, id: &str) -> Result<(Word, u32), Problem> {
         let id = id.to_string();
         self.read(move |reader| match reader.job(&id).map_err(|error| error.problem())? {
@@ -103,6 +124,8 @@ struct Follower {
     which: Which,
     tail: Option<usize>,
     follow: bool,
+    /// Where it goes on; then it is told what is what, in frames.
+    from: Option<Place>,
     events: broadcast::Receiver<Arc<Event>>,
     sender: mpsc::Sender<Bytes>,
 }
@@ -110,24 +133,53 @@ struct Follower {
 impl Follower {
     /// Sends attempt after attempt; ends with the job, or with the client.
     async fn run(mut self, mut attempt: Option<u32>) {
-        let mut shown = 0;
+        let mut shown = self.from.map_or(0, |from| from.attempt - 1);
         loop {
             let Ok((state, newest)) = self.app.state_of(&self.id).await else { return };
-            if let Some(number) = attempt.or((newest > shown).then_some(newest)) {
-                attempt = None;
+            // One after the other: attempts may be over before they were looked at.
+            if let Some(number) = attempt.take().or((newest > shown).then_some(shown + 1)) {
                 shown = number;
                 if self.run_of(number).await.is_none() || !self.follow {
                     return;
                 }
             } else if state.has_ended() {
+                // The client that went away, or a database that cannot be read: it looks for itself.
+                let _ = self.tell_end().await;
                 return;
-            } else {
-                tokio::select! {
-                    heard = next_event(&mut self.events, &self.id) => if heard.is_none() { return },
-                    () = self.sender.closed() => return,
-                }
+            } else if self.something().await.is_none() {
+                return;
             }
         }
+    }
+
+    /// Waits until something happened to the job. None: nothing more will, or the client went away.
+    async fn something(&mut self) -> Option<()> {
+        let heard = tokio::select! {
+            heard = next_event(&mut self.events, &self.id) => heard?,
+            () = self.sender.closed() => return None,
+        };
+        match heard {
+            Heard::Change => Some(()),
+            Heard::Stopping => self.tell(&Frame::Stopping).await,
+        }
+    }
+
+    /// To a client that reads frames.
+    async fn tell(&self, frame: &Frame) -> Option<()> {
+        match self.from {
+            Some(_) => self.sender.send(Bytes::from(frame.to_bytes())).await.ok(),
+            None => Some(()),
+        }
+    }
+
+    async fn tell_end(&self) -> Option<()> {
+        if self.from.is_none() {
+            return Some(());
+        }
+        let id = self.id.clone();
+        let row = self.app.read(move |reader| reader.job(&id).map_err(|error| error.problem())).await.ok()??;
+        let job = self.app.view(vec![row], false).await.ok()?.pop()?;
+        self.tell(&Frame::Ended(Box::new(job))).await
     }
 
     /// Sends one attempt's output, to its end if it is followed. None: the client went away.
@@ -135,8 +187,9 @@ impl Follower {
         let dir = self.app.dir_of(&self.id, number).await.ok()?;
         let changes = if self.follow { Changes::watch(&dir) } else { None };
         let tail = self.tail.take();
+        self.tell(&Frame::Attempt(number)).await?;
         let mut reader = block_in_place(|| {
-            let mut reader = LogReader::open(&dir, self.which).ok();
+            let mut reader = self.open(&dir, number);
             if let (Some(reader), Some(lines)) = (&mut reader, tail) {
                 reader.tail(lines).ok()?;
             }
@@ -150,7 +203,7 @@ impl Follower {
                 over = !self.follow || newest > number || !matches!(state, Word::Starting | Word::Running);
             }
             if reader.is_none() {
-                reader = LogReader::open(&dir, self.which).ok();
+                reader = self.open(&dir, number);
             }
             if let Some(reader) = &mut reader {
                 self.send_all(reader).await?;
@@ -160,29 +213,48 @@ impl Follower {
             }
             happened = tokio::select! {
                 () = Changes::next(&changes) => false,
-                heard = next_event(&mut self.events, &self.id) => {
-                    heard?;
+                something = self.something() => {
+                    something?;
                     true
                 }
-                () = self.sender.closed() => return None,
             };
         }
     }
 
+    /// The log of an attempt, where this client goes on in it. None: there is none yet.
+    fn open(&self, dir: &FilePath, number: u32) -> Option<LogReader> {
+        let mut reader = LogReader::open(dir, self.which).ok()?;
+        if let Some(had) = self.from.filter(|from| from.attempt == number) {
+            reader.resume(had.stdout, had.stderr);
+        }
+        Some(reader)
+    }
+
     async fn send_all(&self, reader: &mut LogReader) -> Option<()> {
         while let Some(chunk) = block_in_place(|| reader.read_next(PART)).ok()? {
-            self.sender.send(Bytes::from(chunk.bytes)).await.ok()?;
+            let bytes = match self.from {
+                Some(_) => Frame::Output { stderr: chunk.stderr, bytes: chunk.bytes }.to_bytes(),
+                None => chunk.bytes,
+            };
+            self.sender.send(Bytes::from(bytes)).await.ok()?;
         }
         Some(())
     }
 }
 
+enum Heard {
+    Change,
+    /// The service goes down.
+    Stopping,
+}
+
 /// Waits until something happened to this job. None: nothing more will.
-async fn next_event(events: &mut broadcast::Receiver<Arc<Event>>, job: &str) -> Option<()> {
+async fn next_event(events: &mut broadcast::Receiver<Arc<Event>>, job: &str) -> Option<Heard> {
     loop {
         match events.recv().await {
+            Ok(event) if event.what == What::Stopping => return Some(Heard::Stopping),
             Ok(event) if !concerns(&event, job) => {}
-            Ok(_) | Err(RecvError::Lagged(_)) => return Some(()),
+            Ok(_) | Err(RecvError::Lagged(_)) => return Some(Heard::Change),
             Err(RecvError::Closed) => return None,
         }
     }

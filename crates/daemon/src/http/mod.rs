@@ -9,6 +9,7 @@ mod logs;
 mod problem;
 mod service;
 mod stream;
+mod why;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -63,6 +64,7 @@ pub fn router(app: Shared) -> Router {
         .route("/v1/jobs/rerun", post(jobs::rerun))
         .route("/v1/jobs/{id}", get(jobs::show).post(actions::act))
         .route("/v1/jobs/{id}/log", get(logs::log))
+        .route("/v1/jobs/{id}/why", get(why::why))
         .route("/v1/events", get(events::follow))
         .fallback(problem::no_such_path)
         .layer(DefaultBodyLimit::max(BODY_LIMIT))

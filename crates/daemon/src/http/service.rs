@@ -79,7 +79,7 @@ pub async fn status(State(app): State<Shared>, Asked(query): Asked<StatusQuery>)
     }))
 }
 
-fn machines(world: &World) -> Vec<Machine> {
+pub fn machines(world: &World) -> Vec<Machine> {
     let on = |machine, index| {
         let runs = world.active_runs().filter(|run| run.lease.machine == machine && run.lease.gpus.contains(index));
         runs.map(|run| run.id.job.to_string()).collect()

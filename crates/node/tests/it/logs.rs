@@ -117,3 +117,29 @@ fn the_end_of_a_huge_log_is_found_without_reading_it() {
     let took = begin.elapsed();
     assert!(took < Duration::from_secs(1), "{took:?} for two gigabytes");
 }
+
+#[test]
+fn a_reader_that_comes_back_goes_on_where_it_was() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path();
+    fill(dir, "aabbcc", "1122", Some(&[(false, 2), (true, 2), (false, 2), (true, 2), (false, 2)]));
+    let from = |stdout, stderr| {
+        let mut reader = LogReader::open(dir, Which::Both).unwrap();
+        reader.resume(stdout, stderr);
+        rest(&mut reader)
+    };
+    for ((stdout, stderr), expected) in [
+        ((0, 0), "aa11bb22cc"),
+        ((1, 0), "a11bb22cc"),
+        ((2, 1), "1bb22cc"),
+        // Read before the order told of it.
+        ((3, 0), "11b22cc"),
+        ((6, 4), ""),
+        // Somebody cut the log.
+        ((9, 9), ""),
+    ] {
+        assert_eq!(from(stdout, stderr), expected, "{stdout} {stderr}");
+    }
+    fs::remove_file(dir.join("order.idx")).unwrap();
+    assert_eq!(from(4, 1), "cc122");
+}

@@ -13,6 +13,7 @@ fn reads_say_that_no_service_runs_and_make_nothing() {
         &["ls"],
         &["status"],
         &["show", "abc"],
+        &["why", "abc"],
         &["logs"],
         &["logs", "-f", "abc"],
         &["wait", "--all"],
@@ -31,7 +32,7 @@ fn reads_say_that_no_service_runs_and_make_nothing() {
 
 #[test]
 fn the_bare_word_and_every_verb_that_changes_something_start_it() {
-    for args in [&[][..], &["add", "--hold", "true"], &["pause"], &["resume"]] {
+    for args in [&[][..], &["add", "--hold", "true"], &["run", "--gpus", "0", "true"], &["pause"], &["resume"]] {
         let nexus = Nexus::fresh(NEXUS);
         nexus.run(args).expect_code(0);
         assert!(nexus.service_process().is_some(), "{args:?}");

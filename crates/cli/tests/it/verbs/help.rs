@@ -9,7 +9,7 @@ fn short_by_default_and_all_on_request() {
     let nexus = Nexus::fresh(NEXUS);
     let short = nexus.ok(&["help"]);
     assert!(short.ends_with("\nmore: nexus help all"), "{short}");
-    for verb in ["add", "queue", "history", "kill", "remove", "pause", "logs", "stop"] {
+    for verb in ["add", "run", "queue", "history", "why", "kill", "remove", "pause", "logs", "stop"] {
         assert!(short.contains(&format!("nexus {verb} ")), "{verb}: {short}");
     }
     assert_eq!(nexus.ok(&["--help"]), short);

@@ -6,6 +6,7 @@ mod add_runs;
 mod automatic_start;
 mod cancel;
 mod colours;
+mod completions;
 mod demo;
 mod doctor;
 mod first;
@@ -23,6 +24,8 @@ mod queue;
 mod remove;
 mod rerun;
 mod restart;
+mod run;
+mod run_signals;
 mod selectors;
 mod service_log;
 mod show;
@@ -31,6 +34,7 @@ mod status;
 mod stop;
 mod usage;
 mod wait;
+mod why;
 
 /// Columns and rows of a terminal wide enough for all that is shown here.
 const SCREEN: (u16, u16) = (120, 40);

@@ -10,6 +10,7 @@ fn a_mistyped_verb_is_no_job() {
     for (words, error, hint) in [
         (&["ad", "true"][..], "error: there is no verb ad\n", "hint: nexus add, or nexus help\n"),
         (&["statsu"], "error: there is no verb statsu\n", "hint: nexus status, or nexus help\n"),
+        (&["srun", "true"], "error: there is no verb srun\n", "hint: nexus run, or nexus help\n"),
         (&["rm", "abc"], "error: there is no verb rm\n", "hint: nexus remove, or nexus help\n"),
         (&["sleep 3"], "error: there is no verb sleep 3\n", "hint: nexus add 'sleep 3' queues it\n"),
         (

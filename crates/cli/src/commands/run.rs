@@ -1,0 +1,142 @@
+//! `nexus run`: queue a job and stay with it.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use nexus_api::jobs::{Action, Job, OnJobs};
+
+use crate::app::App;
+use crate::attached::{self, Left};
+use crate::client::Client;
+use crate::commands::add;
+use crate::error::{CliError, Refused, Usage};
+use crate::exit;
+use crate::render::outcome;
+use crate::stay::{self, Stayed, Until};
+use crate::typed::AddArgs;
+
+/// Queue a job, stay with it, and exit with its exit code
+///
+/// What it prints comes as it is printed, standard output and standard error apart. Ctrl-C asks whether the job is
+/// killed or goes on without you. Off a terminal TERM and INT kill it, and HUP leaves it running. The command is read
+/// as add reads it; without one you get your shell on the GPU.
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    after_help = "\
+Examples:
+  nexus run \"python train.py --model gpt2\"
+  nexus run --gpus 2 python eval.py > scores.txt
+  nexus run             (your shell, on a GPU)
+
+Exit code: the job's own; 128 + N for signal N, 124 for its time limit, 127 where it could not be started,
+1 when it was killed, removed or lost.",
+    mut_arg("command", |command| command.required(false)),
+    mut_arg("json", |json| json.hide(true)),
+    mut_arg("copies", |copies| copies.hide(true))
+)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub add: AddArgs,
+    #[arg(long, hide = true, value_name = "FILE")]
+    pub commands_file: Option<String>,
+    #[arg(long, hide = true, value_name = "FILE")]
+    pub config: Option<String>,
+    #[arg(long, hide = true)]
+    pub status: bool,
+}
+
+pub async fn run(args: RunArgs, raw: &[OsString], app: &App) -> Result<ExitCode, CliError> {
+    refuse(&args).map_err(|usage| usage.of("run"))?;
+    let mut typed = args.add;
+    let is_shell = typed.command.is_empty();
+    if is_shell {
+        typed.command = shell(&typed)?;
+    }
+    if typed.dry_run {
+        return add::run(typed, raw, app).await;
+    }
+    let mut spec = add::spec(&typed, raw, "run", app)?;
+    if is_shell {
+        spec.command = nexus_api::command::Command::Argv(typed.command.clone());
+        spec.tty = Some(true);
+    }
+    let client = app.started().await?;
+    // From here on a signal means the job, were it not even queued.
+    let signals = stay::Signals::listen()?;
+    let submitted = client.submit(&spec, 1, false).await?;
+    if !typed.quiet {
+        add::warn_if_hopeless(&submitted.jobs, app);
+    }
+    let Some(job) = submitted.jobs.first() else {
+        return Err(Refused { error: "the service queued nothing".into(), why: None, hint: None }.into());
+    };
+    let until = if is_shell { Until::Start } else { Until::End };
+    let stayed = stay::stay(app, &client, job, until, typed.quiet, signals).await?;
+    match stayed {
+        Stayed::Started => in_the_shell(app, &client, &job.id, typed.quiet).await,
+        Stayed::Detached => Ok(ExitCode::SUCCESS),
+        Stayed::Ended { job, signal } => Ok(ended(&job, signal, typed.quiet, app)),
+    }
+}
+
+/// What is not there yet, and options of `add` that say nothing about one job that is stayed with.
+fn refuse(args: &RunArgs) -> Result<(), Usage> {
+    let typed = &args.add;
+    let files = [(args.commands_file.is_some(), "--commands-file"), (args.config.is_some(), "--config")];
+    let not_yet = files.into_iter().chain([(args.status, "--status")]).find(|(given, _)| *given);
+    if let Some((_, option)) = not_yet {
+        return Err(Usage::new(format!("run {option} is not there yet"), "nexus add queues one command after another"));
+    }
+    if typed.json {
+        return Err(Usage::new(
+            "run prints what the job prints, and no JSON",
+            "nexus add --json, or nexus show --json",
+        ));
+    }
+    if typed.copies != 1 {
+        return Err(Usage::new("run stays with one job", format!("nexus add -x {} … queues copies", typed.copies)));
+    }
+    Ok(())
+}
+
+/// The caller's own shell, for somebody who sits in front of it.
+fn shell(typed: &AddArgs) -> Result<Vec<String>, CliError> {
+    if typed.no_tty {
+        return Err(Usage::new("a shell needs a terminal, and --no-tty gives it none", "nexus run COMMAND").of("run"));
+    }
+    if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
+        return Err(Usage::new("there is no command, and no terminal for a shell", "nexus run COMMAND").of("run"));
+    }
+    let named = std::env::var("SHELL").ok().filter(|shell| !shell.is_empty());
+    Ok(vec![named.unwrap_or_else(|| "sh".into())])
+}
+
+async fn in_the_shell(app: &App, client: &Client, id: &str, quiet: bool) -> Result<ExitCode, CliError> {
+    match attached::attach_to(app, id).await {
+        Ok(Left::Detached) => {
+            if !quiet {
+                stay::tell_detached(&app.ui, id, true);
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Ok(Left::Ended) => {
+            let job = crate::ends::wait(client, &[id.to_string()], |_| Ok(())).await?.pop();
+            Ok(job.map_or(ExitCode::SUCCESS, |job| ended(&job, None, quiet, app)))
+        }
+        Err(error) => {
+            // A shell that nobody is in would hold its GPU for ever.
+            client.act(Action::Cancel, OnJobs { ids: vec![id.to_string()], skip_unfit: true }).await?;
+            Err(error)
+        }
+    }
+}
+
+/// The code it leaves with. An exit of its own explains itself; all else is said.
+fn ended(job: &Job, signal: Option<i32>, quiet: bool, app: &App) -> ExitCode {
+    let end = exit::of_job(job, signal);
+    if !quiet && end.needs_words {
+        app.ui.say(&outcome::end_and_detail(job, app.ui.talk_paint()));
+    }
+    ExitCode::from(end.code)
+}

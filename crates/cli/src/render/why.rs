@@ -1,0 +1,394 @@
+//! One answer to "why": what a job needs, what there is, who holds it, how it ended, and what to type.
+
+use jiff::Zoned;
+use nexus_api::command::quote;
+use nexus_api::jobs::{Job, State, Waiting};
+use nexus_api::service::Machine;
+use nexus_api::why::Why;
+
+use super::paint::Paint;
+use super::reason::{self, Capacity};
+use super::{failure, outcome, place, show, text, time};
+
+/// Column of the values.
+const VALUE_COLUMN: usize = 12;
+
+/// Jobs named as holders; the rest is counted.
+const HOLDERS_NAMED: usize = 8;
+
+/// A command longer than this is not typed again for the user.
+const LONGEST_TO_TYPE: usize = 80;
+
+pub fn why(why: &Why, now: &Zoned, paint: Paint) -> String {
+    let mut answer = Answer { text: String::new(), paint };
+    let job = &why.job;
+    let head = match job.state {
+        State::Held | State::Queued => paint.state(&waiting(why, now)),
+        State::Starting | State::Running | State::Copying => does_not_wait(job, now, paint),
+        State::Completed | State::Failed | State::Killed => ended(job, now, paint),
+    };
+    answer.text.push_str(&format!("{}: {head}\n", paint.id(&job.id)));
+    answer.rows("Command", &[paint.command(&text::hanging(&job.command, VALUE_COLUMN))]);
+    match job.state {
+        State::Held | State::Queued => of_waiting(&mut answer, why, now),
+        State::Starting | State::Running | State::Copying => answer.typed(&[
+            (format!("nexus logs -f {}", job.id), "to see what it prints".into()),
+            (format!("nexus kill {}", job.id), "to end it".into()),
+        ]),
+        State::Completed => answer.typed(&[(format!("nexus logs {}", job.id), "to see what it printed".into())]),
+        State::Failed | State::Killed => of_ended(&mut answer, why),
+    }
+    answer.text
+}
+
+struct Answer {
+    text: String,
+    paint: Paint,
+}
+
+impl Answer {
+    /// A key and what belongs to it, one thing a line; nothing where there is nothing.
+    fn rows(&mut self, key: &str, values: &[String]) {
+        for (index, value) in values.iter().enumerate() {
+            let key = if index == 0 { format!("{key}:") } else { String::new() };
+            let blanks = " ".repeat(VALUE_COLUMN.saturating_sub(2 + key.chars().count()).max(1));
+            self.text.push_str(&format!("  {key}{blanks}{value}\n"));
+        }
+    }
+
+    /// Command lines, and what each is good for.
+    fn typed(&mut self, commands: &[(String, String)]) {
+        let width = commands.iter().map(|(command, _)| command.chars().count()).max().unwrap_or(0);
+        let line = |(command, what): &(String, String)| {
+            let blanks = " ".repeat(width - command.chars().count());
+            format!("{}{blanks}  {what}", self.paint.command(command))
+        };
+        let lines: Vec<String> = commands.iter().map(line).collect();
+        self.rows("Type", &lines);
+    }
+}
+
+/// The same words as in `queue` and `show`.
+fn waiting(why: &Why, now: &Zoned) -> String {
+    let reason = reason::of_job(&why.job, Capacity::of_machines(&why.machines), now);
+    if reason.is_empty() { "queued".into() } else { reason }
+}
+
+fn does_not_wait(job: &Job, now: &Zoned, paint: Paint) -> String {
+    let place = place::on_place(job);
+    let since = job.started_at.as_ref().map(|started| {
+        let spent = time::seconds_since(started, now).map(|seconds| format!(" ({})", time::span(seconds)));
+        format!(" since {}{}", time::clock(started, now), spent.unwrap_or_default())
+    });
+    let pid = job.pid.map(|pid| format!(", pid {pid}")).unwrap_or_default();
+    match job.state {
+        State::Starting => format!("does not wait: it is starting{place}"),
+        State::Copying => "does not wait: it has run, and its results are being copied".into(),
+        _ => format!("does not wait: it runs{place}{}{pid}", paint.time(&since.unwrap_or_default())),
+    }
+}
+
+/// `failed (exit 1) on GPU 0 at 15:32 after 2m 10s`
+fn ended(job: &Job, now: &Zoned, paint: Paint) -> String {
+    let at = job.ended_at.as_ref().map(|ended| format!(" at {}", paint.time(&time::clock(ended, now))));
+    let after = job
+        .runtime_seconds
+        .filter(|_| job.attempt > 0)
+        .map(|seconds| format!(" after {}", paint.time(&time::span(seconds.max(0.0) as u64))));
+    let [at, after] = [at, after].map(Option::unwrap_or_default);
+    format!("{}{}{at}{after}", outcome::painted_state(job, paint), place::on_place(job))
+}
+
+fn of_waiting(answer: &mut Answer, why: &Why, now: &Zoned) {
+    let job = &why.job;
+    if let Some(position) = job.position {
+        answer.rows("Position", &[format!("{position} of {}", why.pending.max(position))]);
+    }
+    answer.rows("Needs", &[show::needs(&job.request)]);
+    answer.rows("There is", &[there_is(&why.machines)]);
+    answer.rows("Held by", &holders(&why.holders, now, answer.paint));
+    if let Some(run) = why.runs.last()
+        && let Some(end) = &run.outcome
+    {
+        let cause = outcome::cause(&end.word, end.exit_code, end.signal);
+        answer.rows("Before", &[format!("attempt {} failed: {cause}", run.attempt)]);
+        answer.rows("Printed", &printed(why));
+    }
+    let waiting = match (&job.waiting, job.state) {
+        (Some(waiting), _) => waiting,
+        (None, State::Held) => &Waiting::Held,
+        // It was just decided about.
+        (None, _) => &Waiting::Next,
+    };
+    answer.typed(&to_type_while_waiting(waiting, why));
+}
+
+fn to_type_while_waiting(waiting: &Waiting, why: &Why) -> Vec<(String, String)> {
+    let (job, id) = (&why.job, &why.job.id);
+    let line = |command: String, what: &str| (command, what.to_string());
+    let remove = line(format!("nexus remove {id}"), "to take it out of the queue");
+    match waiting {
+        Waiting::Held => vec![line(format!("nexus release {id}"), "to let it start")],
+        Waiting::QueuePaused => vec![line("nexus resume".into(), "to let the queue go on")],
+        Waiting::DiskFull => vec![
+            line(
+                "nexus forget …".into(),
+                "to delete ended jobs and their logs; it goes on by itself when there is room",
+            ),
+            line(format!("df -h {}", quote(&job.log_dir)), "to see how much there is"),
+        ],
+        Waiting::Stopping => vec![line("nexus start".into(), "to have it back; the queue stays")],
+        Waiting::Retry { .. } => {
+            vec![line(format!("nexus logs {id}"), "to see all it printed"), remove]
+        }
+        Waiting::NoSuchGpus { exist, .. } => {
+            let none = "to run it on the CPU; as it is it never starts here";
+            let fewer = "to ask for what there is; as it is it never starts here";
+            let what = if *exist == 0 { none } else { fewer };
+            vec![remove, line(again(job, &format!("--gpus {exist}")), what)]
+        }
+        Waiting::NoSuchCpus { exist, .. } => {
+            let what = "to ask for what there is; as it is it never starts here";
+            vec![remove, line(again(job, &format!("--cpus {exist}")), what)]
+        }
+        Waiting::Gpus { .. } | Waiting::Cpus { .. } => in_the_way(why),
+        Waiting::Next => vec![line(format!("nexus show {id}"), "to look again: it starts at once")],
+    }
+}
+
+/// To come first, and to end whom it waits for: the one that has run longest.
+fn in_the_way(why: &Why) -> Vec<(String, String)> {
+    let id = &why.job.id;
+    let mut lines = Vec::new();
+    if why.job.position.is_some_and(|position| position > 1) {
+        lines.push((format!("nexus first {id}"), "to put it before the others".to_string()));
+    }
+    if let Some(longest) = why.holders.iter().filter(|job| job.started_at.is_some()).min_by_key(|job| &job.started_at) {
+        let what = format!("to end what runs longest{}", place::on_place(longest));
+        lines.push((format!("nexus kill {}", longest.id), what));
+    }
+    lines.push((format!("nexus wait {id}"), "to wait for its end".to_string()));
+    lines
+}
+
+/// `2 GPUs, 16 CPUs`
+fn there_is(machines: &[Machine]) -> String {
+    let of = |machine: &Machine| {
+        let gpus = text::counted(machine.gpus.len() as u64, "GPU");
+        let busy = machine.gpus.iter().filter(|gpu| !gpu.jobs.is_empty()).count();
+        let busy = if busy > 0 { format!(" ({busy} with jobs)") } else { String::new() };
+        let name = if machines.len() > 1 { format!("{}: ", machine.name) } else { String::new() };
+        format!("{name}{gpus}{busy}, {}", text::counted(machine.cpus.into(), "CPU"))
+    };
+    let all: Vec<String> = machines.iter().map(of).collect();
+    if all.is_empty() { "no machine".into() } else { all.join("; ") }
+}
+
+/// `def on GPU 0 for 2h 15m, at most 4h: python train.py`
+fn holders(jobs: &[Job], now: &Zoned, paint: Paint) -> Vec<String> {
+    let of = |job: &Job| {
+        let spent = job.started_at.as_ref().and_then(|started| time::seconds_since(started, now));
+        let spent = spent.map_or(", starting".into(), |seconds| format!(" for {}", paint.time(&time::span(seconds))));
+        let limit = job.request.time_seconds.map(|seconds| format!(", at most {}", time::limit(seconds)));
+        let command = paint.command(&text::first_line(&job.command));
+        format!("{}{}{spent}{}: {command}", paint.id(&job.id), place::on_place(job), limit.unwrap_or_default())
+    };
+    let mut lines: Vec<String> = jobs.iter().take(HOLDERS_NAMED).map(of).collect();
+    if jobs.len() > HOLDERS_NAMED {
+        lines.push(format!("and {} more: nexus ls", jobs.len() - HOLDERS_NAMED));
+    }
+    lines
+}
+
+fn of_ended(answer: &mut Answer, why: &Why) {
+    let job = &why.job;
+    answer.rows("Meaning", &failure::meaning(job, why.cwd_exists));
+    if job.attempt > 1 || job.retries > 0 {
+        let tried = text::counted(job.attempt.into(), "time");
+        answer.rows("Tried", &[format!("{tried}, with at most {} of --retries", job.retries)]);
+    }
+    answer.rows("Printed", &printed(why));
+    let id = &job.id;
+    let mut lines = Vec::new();
+    if job.attempt > 0 {
+        lines.push((format!("nexus logs {id}"), "to see all it printed".to_string()));
+    }
+    match job.reason.as_deref().unwrap_or_default() {
+        "start-error" if !why.cwd_exists => {
+            lines.push((format!("mkdir -p {}", quote(&job.cwd)), "to make its folder".into()))
+        }
+        "start-error" => lines.push((format!("nexus show --env {id}"), "to see the PATH it had".into())),
+        "timeout" => {
+            let seconds = job.request.time_seconds.unwrap_or(3600).saturating_mul(2);
+            let longer = again(job, &format!("--time {}", time::limit(seconds)));
+            lines.push((longer, "to give it twice the time".into()));
+        }
+        _ => {}
+    }
+    lines.push((format!("nexus rerun {id}"), "to queue it again as it was".to_string()));
+    answer.typed(&lines);
+}
+
+fn printed(why: &Why) -> Vec<String> {
+    why.last_lines.iter().map(|line| text::printable(line)).collect()
+}
+
+/// The command line that queues it once more, with other options.
+fn again(job: &Job, options: &str) -> String {
+    let command = match &job.argv {
+        Some(_) => format!("-- {}", job.command),
+        None => quote(&job.command),
+    };
+    let fits = command.chars().count() <= LONGEST_TO_TYPE && !command.contains(char::is_control);
+    format!("nexus add {options} {}", if fits { &command } else { "…" })
+}
+
+#[cfg(test)]
+mod tests {
+    use nexus_api::jobs::{Run, RunOutcome};
+
+    use super::*;
+    use crate::render::paint::PLAIN;
+    use crate::render::samples;
+
+    fn facts(job: Job) -> Why {
+        Why {
+            job,
+            runs: vec![],
+            holders: vec![],
+            machines: vec![Machine { name: "local".into(), cpus: 8, gpus: vec![samples::gpu(0), samples::gpu(1)] }],
+            pending: 5,
+            last_lines: vec![],
+            cwd_exists: true,
+            disk_free_bytes: 1 << 40,
+        }
+    }
+
+    fn told(facts: &Why) -> String {
+        why(facts, &samples::now(), PLAIN)
+    }
+
+    fn waiting_for(waiting: Waiting) -> String {
+        let mut job = samples::queued("abc");
+        (job.position, job.waiting) = (Some(2), Some(waiting));
+        told(&facts(job))
+    }
+
+    #[test]
+    fn who_holds_it_and_what_to_type() {
+        let mut job = samples::queued("abc");
+        (job.position, job.waiting) = (Some(2), Some(Waiting::Gpus { need: 1, free: 0, on: None }));
+        let mut facts = facts(job);
+        for (gpu, id) in facts.machines[0].gpus.iter_mut().zip(["def", "ghi"]) {
+            gpu.jobs = vec![id.into()];
+        }
+        let mut limited = samples::running("ghi", &[1]);
+        (limited.request.time_seconds, limited.started_at) = (Some(14400), Some("2024-10-24T15:44:00Z".into()));
+        facts.holders = vec![samples::running("def", &[0]), limited];
+        assert_eq!(
+            told(&facts),
+            "\
+abc: waits for 1 GPU (0 of 2 free)
+  Command:  python train.py
+  Position: 2 of 5
+  Needs:    1 GPU
+  There is: 2 GPUs (2 with jobs), 8 CPUs
+  Held by:  def on GPU 0 for 2h 15m: python train.py
+            ghi on GPU 1 for 1m 0s, at most 4h: python train.py
+  Type:     nexus first abc  to put it before the others
+            nexus kill def   to end what runs longest on GPU 0
+            nexus wait abc   to wait for its end
+"
+        );
+    }
+
+    #[test]
+    fn each_way_to_wait_has_something_to_type() {
+        for (waiting, command) in [
+            (Waiting::Held, "nexus release abc"),
+            (Waiting::QueuePaused, "nexus resume"),
+            (Waiting::DiskFull, "nexus forget"),
+            (Waiting::Stopping, "nexus start"),
+            (Waiting::Retry { until: "2024-10-24T15:50:00Z".into() }, "nexus logs abc"),
+            (Waiting::NoSuchGpus { need: 1, exist: 0, on: None }, "nexus add --gpus 0 'python train.py'"),
+            (Waiting::NoSuchGpus { need: 4, exist: 2, on: None }, "nexus add --gpus 2 'python train.py'"),
+            (Waiting::Gpus { need: 1, free: 0, on: Some(vec![0]) }, "nexus first abc"),
+            (Waiting::NoSuchCpus { need: 64, exist: 8 }, "nexus add --cpus 8 'python train.py'"),
+            (Waiting::Cpus { need: 8, free: 2 }, "nexus wait abc"),
+            (Waiting::Next, "nexus show abc"),
+        ] {
+            let told = waiting_for(waiting.clone());
+            let (_, typed) = told.split_once("  Type:").unwrap_or_else(|| panic!("{told}"));
+            assert!(typed.contains(command), "{waiting:?}: {told}");
+        }
+    }
+
+    #[test]
+    fn a_failure_is_explained() {
+        let mut job = samples::ended("abc", State::Failed, "exit");
+        (job.exit_code, job.attempt, job.retries) = (Some(137), 3, 2);
+        let mut facts = facts(job);
+        facts.last_lines = vec!["epoch 3".into(), "\x1b[31mkilled".into()];
+        assert_eq!(
+            told(&facts),
+            "\
+abc: failed (exit 137) on GPU 0 at 15:32 after 2m 10s
+  Command:  python train.py
+  Meaning:  137 = 128 + 9: a program in it was ended by signal 9 (KILL); KILL mostly comes from the kernel when memory runs out, or from somebody's kill -9
+  Tried:    3 times, with at most 2 of --retries
+  Printed:  epoch 3
+            \\x1b[31mkilled
+  Type:     nexus logs abc   to see all it printed
+            nexus rerun abc  to queue it again as it was
+"
+        );
+    }
+
+    #[test]
+    fn failures_have_hints_of_their_kind() {
+        let mut job = samples::ended("abc", State::Failed, "timeout");
+        job.request.time_seconds = Some(1800);
+        let seen = told(&facts(job));
+        assert!(seen.contains("  Meaning:  it ran longer than its --time 30m\n"), "{seen}");
+        assert!(seen.contains("nexus add --time 1h 'python train.py'"), "{seen}");
+        let mut job = samples::ended("abc", State::Failed, "start-error");
+        job.argv = Some(vec!["pyton".into()]);
+        let mut facts = facts(job);
+        assert!(told(&facts).contains("nexus show --env abc"));
+        facts.cwd_exists = false;
+        assert!(told(&facts).contains("mkdir -p /work "));
+    }
+
+    #[test]
+    fn the_others_do_not_wait() {
+        let seen = told(&facts(samples::running("abc", &[0])));
+        let first = "abc: does not wait: it runs on GPU 0 since 15:30 (2h 15m), pid 4312\n";
+        assert!(seen.starts_with(first) && seen.contains("nexus logs -f abc"), "{seen}");
+        let seen = told(&facts(samples::ended("abc", State::Completed, "")));
+        assert!(seen.starts_with("abc: completed on GPU 0 at 15:32 after 2m 10s\n"), "{seen}");
+        let seen = told(&facts(samples::ended("abc", State::Killed, "stopped")));
+        assert!(seen.contains("nexus stop") && seen.contains("nexus rerun abc"), "{seen}");
+    }
+
+    #[test]
+    fn a_retry_tells_of_the_attempt_before() {
+        let mut job = samples::queued("abc");
+        (job.attempt, job.waiting) = (1, Some(Waiting::Retry { until: "2024-10-24T15:50:00Z".into() }));
+        let mut facts = facts(job);
+        facts.runs = vec![Run {
+            attempt: 1,
+            machine: "local".into(),
+            gpus: vec![0],
+            pid: None,
+            planned_at: "2024-10-24T15:40:00Z".into(),
+            started_at: None,
+            ended_at: None,
+            outcome: Some(RunOutcome { word: "exit".into(), exit_code: Some(3), signal: None, error: None }),
+            log_dir: "/h/logs/job_abc".into(),
+        }];
+        facts.last_lines = vec!["oh no".into()];
+        let seen = told(&facts);
+        assert!(seen.starts_with("abc: tried again at 17:50\n"), "{seen}");
+        assert!(seen.contains("  Before:   attempt 1 failed: exit 3\n  Printed:  oh no\n"), "{seen}");
+    }
+}

@@ -1,0 +1,56 @@
+//! Why a job waits, or how it came to its end: all the facts of it in one answer.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use nexus_api::jobs::{Job, Waiting};
+use nexus_api::problem::Problem;
+use nexus_api::why::Why;
+
+use super::problem::Failed;
+use super::{Shared, service};
+use crate::store::StoreError;
+use crate::{home, view, words};
+
+/// The end of a traceback is in them.
+const LAST_LINES: usize = 10;
+
+pub async fn why(State(app): State<Shared>, Path(id): Path<String>) -> Result<Json<Why>, Failed> {
+    let (row, runs, active) = app
+        .read(move |reader| {
+            let fail = |error: StoreError| error.problem();
+            let row = reader.job(&id).map_err(fail)?.ok_or(Problem::NoSuchJob { id })?;
+            let runs = reader.runs(row.n).map_err(fail)?;
+            Ok((row, runs, reader.active().map_err(fail)?))
+        })
+        .await?;
+    let dir = row.dir.clone();
+    let job = app.view(vec![row], false).await?.remove(0);
+    let holders = app.view(active, false).await?.into_iter().filter(|other| is_in_the_way(other, &job)).collect();
+    let (machines, pending) = app.ask(|world| (service::machines(world), world.pending())).await?;
+    // A folder on a dead server may keep this waiting: others are answered meanwhile.
+    let (last_lines, cwd_exists) = tokio::task::block_in_place(|| {
+        let lines = dir.map(|dir| nexus_node::last_lines(&dir, LAST_LINES)).unwrap_or_default();
+        (lines, std::fs::metadata(&job.cwd).is_ok_and(|found| found.is_dir()))
+    });
+    Ok(Json(Why {
+        runs: runs.into_iter().map(view::run).collect(),
+        holders,
+        machines,
+        pending,
+        last_lines,
+        cwd_exists,
+        disk_free_bytes: home::disk_free(&app.home.dir).unwrap_or(0),
+        job,
+    }))
+}
+
+/// Whether a running job holds something of what the other waits for.
+fn is_in_the_way(runs: &Job, waits: &Job) -> bool {
+    match &waits.waiting {
+        Some(Waiting::Gpus { on, .. }) => {
+            runs.gpus.iter().any(|gpu| on.as_ref().is_none_or(|allowed| allowed.contains(gpu)))
+        }
+        Some(Waiting::Cpus { .. }) => words::request(&runs.request).cpus > 0,
+        _ => false,
+    }
+}
