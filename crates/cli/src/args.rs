@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    cancel, demo, doctor, first, forget, help, history, hold, kill, logs, ls, pause, queue, release, remove, rerun,
-    restart, resume, service, show, start, status, stop, wait,
+    cancel, demo, doctor, first, forget, gpus, help, history, hold, kill, logs, ls, pause, queue, release, remove,
+    rerun, restart, resume, service, show, start, status, stop, wait,
 };
 use crate::typed::AddArgs;
 use crate::ui::ColorWhen;
@@ -48,6 +48,7 @@ pub enum Verb {
     Rerun(rerun::RerunArgs),
     Wait(wait::WaitArgs),
     Forget(forget::ForgetArgs),
+    Gpus(gpus::GpusArgs),
     Pause(pause::PauseArgs),
     Resume(resume::ResumeArgs),
     Start(start::StartArgs),

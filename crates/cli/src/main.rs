@@ -11,6 +11,7 @@ mod commands;
 mod ends;
 mod error;
 mod misplaced;
+mod on_gpus;
 mod render;
 mod resolve;
 mod signals;
@@ -28,7 +29,7 @@ use clap::{CommandFactory, Parser};
 
 use crate::app::App;
 use crate::commands::{
-    add, cancel, demo, doctor, first, forget, help, history, hold, kill, logs, ls, pause, queue, release, remove,
+    add, cancel, demo, doctor, first, forget, gpus, help, history, hold, kill, logs, ls, pause, queue, release, remove,
     rerun, restart, resume, service, show, status, stop, wait,
 };
 use crate::error::{CliError, code};
@@ -101,6 +102,7 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
         Verb::Rerun(args) => rerun::run(args, app).await,
         Verb::Wait(args) => wait::run(args, app).await,
         Verb::Forget(args) => forget::run(args, app).await,
+        Verb::Gpus(args) => gpus::run(args, app).await,
         Verb::Pause(args) => pause::run(args, app).await,
         Verb::Resume(args) => resume::run(args, app).await,
         Verb::Start(args) => commands::start::run(args, app).await,

@@ -74,7 +74,9 @@ fn check(spec: &JobSpec) -> Result<(), CliError> {
 fn warn_if_hopeless(jobs: &[Job], app: &App) {
     let Some(job) = jobs.first() else { return };
     match &job.waiting {
-        Some(Waiting::NoSuchGpus { exist: 0, on: None, .. }) => {
+        Some(Waiting::NoSuchGpus { exist: 0, on: None, mig, left_out, .. })
+            if mig.is_empty() && left_out.is_empty() =>
+        {
             app.ui.warn("there is no GPU here: the job waits for one; --gpus 0 runs it on the CPU");
         }
         Some(Waiting::NoSuchGpus { .. } | Waiting::NoSuchCpus { .. }) => {
@@ -99,7 +101,7 @@ async fn tell(client: &Client, jobs: &[Job], dry_run: bool, app: &App) -> Result
     app.ui.data(&lines)
 }
 
-/// `abc  position 3, waits for 1 GPU (0 of 2 free)`
+/// `abc  position 3, needs 1 GPU: 2 held by jobs`
 pub fn line(job: &Job, capacity: Capacity, now: &Zoned, paint: Paint) -> String {
     format!("{}  {}", paint.id(&job.id), prospect(job, capacity, now))
 }
@@ -135,8 +137,8 @@ mod tests {
         let (capacity, now) = (Capacity { gpus: 2, cpus: 8 }, samples::now());
         let mut job = samples::queued("abc");
         job.position = Some(3);
-        job.waiting = Some(Waiting::Gpus { need: 1, free: 0, on: None });
-        assert_eq!(line(&job, capacity, &now, PLAIN), "abc  position 3, waits for 1 GPU (0 of 2 free)");
+        job.waiting = Some(samples::gpus_needed(1, [0, 2, 0, 0, 0]));
+        assert_eq!(line(&job, capacity, &now, PLAIN), "abc  position 3, needs 1 GPU: 2 held by jobs");
         assert_eq!(line(&samples::running("abc", &[0]), capacity, &now, PLAIN), "abc  starts now on GPU 0");
         let mut held = samples::queued("abc");
         held.state = State::Held;

@@ -21,7 +21,8 @@ nexus queues commands and runs them on your GPUs, one job per GPU
   nexus remove <id>        take a job out of the queue
   nexus rerun <id>         queue a job again
   nexus wait <id>          wait until a job has ended
-  nexus pause / resume     stop starting jobs / go on
+  nexus pause / resume     stop starting jobs / go on; with GPUs: there alone
+  nexus gpus               show GPUs and who uses them
   nexus stop / restart     the service and its jobs / the service alone
   nexus doctor             check that all is well
   nexus help <verb>        more about one of them
