@@ -60,6 +60,9 @@ const COMPANY: Duration = Duration::from_millis(5);
 
 pub type Reply<T> = oneshot::Sender<Result<T, Problem>>;
 
+/// Asked of what the engine knows.
+pub type Question = Box<dyn FnOnce(&World, &Gpus) + Send>;
+
 pub enum Message {
     Submit {
         specs: Vec<JobSpec>,
@@ -92,7 +95,7 @@ pub enum Message {
     /// The directory of an ended run was cleared.
     Tidied(RunId),
     /// A question about live facts.
-    Ask(Box<dyn FnOnce(&World, &Gpus) + Send>),
+    Ask(Question),
 }
 
 pub struct Engine {

@@ -127,7 +127,8 @@ mod tests {
     fn a_job_sees_its_gpus_by_number_or_by_card_and_real_ones_are_locked() {
         let real = [gpu(0, false), gpu(1, false), gpu(2, false)];
         let made_up = [gpu(0, true), gpu(1, true)];
-        let table: [(Visible, &[u16], &[Gpu], &str, &[&str]); 6] = [
+        type Case<'a> = (Visible, &'a [u16], &'a [Gpu], &'a str, &'a [&'a str]);
+        let table: [Case; 6] = [
             (Visible::Index, &[0, 2], &real, "0,2", &["GPU-0", "GPU-2"]),
             (Visible::Uuid, &[0, 2], &real, "GPU-0,GPU-2", &["GPU-0", "GPU-2"]),
             (Visible::Uuid, &[], &real, "", &[]),

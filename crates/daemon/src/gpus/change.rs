@@ -7,7 +7,7 @@ pub fn found(now: &[Gpu]) -> Vec<String> {
     let mark = if now.iter().any(|gpu| gpu.simulated) { " (simulated)" } else { "" };
     let plural = if now.len() == 1 { "" } else { "s" };
     let mut lines = vec![format!("Found {} GPU{plural}{mark}", now.len())];
-    lines.extend(now.iter().filter_map(|gpu| obstructed(gpu)));
+    lines.extend(now.iter().filter_map(obstructed));
     lines
 }
 
