@@ -51,11 +51,21 @@ pub struct JobRequest {
     pub time_seconds: Option<u64>,
     pub signal: Option<SignalBefore>,
     pub grace_seconds: Option<u64>,
+    /// May have paused GPUs too.
+    pub force: bool,
 }
 
 impl Default for JobRequest {
     fn default() -> JobRequest {
-        JobRequest { gpus: 1, cpus: None, on: None, time_seconds: None, signal: None, grace_seconds: None }
+        JobRequest {
+            gpus: 1,
+            cpus: None,
+            on: None,
+            time_seconds: None,
+            signal: None,
+            grace_seconds: None,
+            force: false,
+        }
     }
 }
 
@@ -217,11 +227,48 @@ pub enum Waiting {
     QueuePaused,
     DiskFull,
     Stopping,
-    Retry { until: String },
-    NoSuchGpus { need: u16, exist: u16, on: Option<Vec<u16>> },
-    Gpus { need: u16, free: u16, on: Option<Vec<u16>> },
-    NoSuchCpus { need: u16, exist: u16 },
-    Cpus { need: u16, free: u16 },
+    Retry {
+        until: String,
+    },
+    /// No waiting helps: no machine has that many among those allowed.
+    NoSuchGpus {
+        need: u16,
+        exist: u16,
+        on: Option<Vec<u16>>,
+        /// Those that take no job and are not counted: cut into instances, or left out by `gpus.use`.
+        #[serde(default)]
+        mig: Vec<u16>,
+        #[serde(default)]
+        left_out: Vec<u16>,
+    },
+    /// Of the machine that comes nearest; each GPU counts once.
+    Gpus {
+        need: u16,
+        free: u16,
+        on: Option<Vec<u16>>,
+        /// By jobs of this service.
+        #[serde(default)]
+        held: u16,
+        /// In use outside nexus, or by another service.
+        #[serde(default)]
+        outside: u16,
+        #[serde(default)]
+        paused: u16,
+        #[serde(default)]
+        unreadable: u16,
+        #[serde(default)]
+        mig: Vec<u16>,
+        #[serde(default)]
+        left_out: Vec<u16>,
+    },
+    NoSuchCpus {
+        need: u16,
+        exist: u16,
+    },
+    Cpus {
+        need: u16,
+        free: u16,
+    },
     Next,
 }
 

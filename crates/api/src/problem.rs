@@ -20,6 +20,12 @@ pub enum Problem {
         selector: String,
         error: String,
     },
+    /// GPUs that a machine does not have, and those that it has.
+    NoSuchGpus {
+        machine: String,
+        missing: Vec<u16>,
+        exist: Vec<u16>,
+    },
     /// The verb does not fit the job's state.
     WrongState {
         id: String,
@@ -99,6 +105,10 @@ impl Problem {
                 selector => format!("nothing matches {selector}"),
             },
             Problem::BadSelector { selector, .. } => format!("{selector} selects nothing"),
+            Problem::NoSuchGpus { machine, missing, .. } => {
+                let place = if machine == "local" { String::new() } else { format!(" on {machine}") };
+                format!("there is no GPU {}{place}", list(missing))
+            }
             Problem::WrongState { id, verb, .. } => match verb.as_str() {
                 "kill" => format!("job {id} cannot be killed"),
                 "remove" => format!("job {id} cannot be removed"),
@@ -139,6 +149,11 @@ impl Problem {
             | Problem::BadRequest { error }
             | Problem::Internal { error } => error.clone(),
             Problem::Database { path, error } => format!("{path}: {error}"),
+            Problem::NoSuchGpus { exist, .. } => match exist.as_slice() {
+                [] => "there are no GPUs at all".into(),
+                [one] => format!("there is only GPU {one}"),
+                several => format!("there are GPUs {}", list(several)),
+            },
             Problem::WrongState { state, gpus, .. } => match (state, gpus.as_slice()) {
                 (State::Running, [gpu]) => format!("it is running on GPU {gpu}"),
                 (State::Queued | State::Held, _) => format!("it has not started: it is {}", state.word()),
@@ -171,6 +186,7 @@ impl Problem {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Problem::NoSuchJob { .. } | Problem::NothingMatches { .. } => "nexus ls, nexus history".into(),
+            Problem::NoSuchGpus { .. } => "nexus gpus".into(),
             Problem::WrongState { id, verb, state, .. } => match (verb.as_str(), state) {
                 ("kill", State::Held | State::Queued) => format!("nexus remove {id}"),
                 ("remove" | "hold" | "first", State::Starting | State::Running) => format!("nexus kill {id}"),
@@ -198,6 +214,10 @@ impl Problem {
             _ => return None,
         })
     }
+}
+
+fn list(indices: &[u16]) -> String {
+    indices.iter().map(u16::to_string).collect::<Vec<_>>().join(",")
 }
 
 impl std::fmt::Display for Problem {

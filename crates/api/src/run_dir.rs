@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use nexus_core::ids::RunId;
 use nexus_core::run::Outcome;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,17 @@ pub fn of_run(log_dir: &Path, job: &str, number: u32) -> PathBuf {
         0 | 1 => job_dir,
         _ => job_dir.join(format!("attempt_{number}")),
     }
+}
+
+/// The run whose folder has this name; none for a folder of another name.
+pub fn run_of(dir: &Path) -> Option<RunId> {
+    let name = |path: &Path| path.file_name()?.to_str().map(String::from);
+    let own = name(dir)?;
+    let (job, number) = match own.strip_prefix("attempt_") {
+        Some(number) => (name(dir.parent()?)?, number.parse().ok()?),
+        None => (own, 1),
+    };
+    Some(RunId { job: job.strip_prefix("job_")?.parse().ok()?, number })
 }
 
 /// What a shim is told. Travels through the launcher's pipe and never lies on disk: it holds the
@@ -51,6 +63,9 @@ pub struct RunSpec {
     pub reports: PathBuf,
     /// Folder of a cgroup (v2) in which the run may make one of its own.
     pub cgroup_base: Option<PathBuf>,
+    /// UUIDs of the GPUs that the shim locks for its run, against other services of this machine.
+    #[serde(default)]
+    pub gpu_locks: Vec<String>,
 }
 
 /// A signal sent a while before the time limit.

@@ -20,6 +20,17 @@ pub struct Service {
     pub database: String,
     pub simulated_gpus: u16,
     pub disk_free_bytes: u64,
+    /// How GPUs are read: `nvml`, `nvidia-smi`; null where there is no driver, or they are simulated.
+    #[serde(default)]
+    pub gpu_source: Option<String>,
+    #[serde(default)]
+    pub gpu_driver: Option<String>,
+    /// Why they cannot be read.
+    #[serde(default)]
+    pub gpu_error: Option<String>,
+    /// The folder in which services of this machine lock GPUs against each other.
+    #[serde(default)]
+    pub gpu_locks: Option<String>,
 }
 
 /// `GET /v1/status`: everything of the status view in one answer.
@@ -53,14 +64,18 @@ pub struct RecentFailure {
     pub last_line: Option<String>,
 }
 
+/// A machine as it is right now; `GET /v1/gpus` lists them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     pub name: String,
     pub cpus: u16,
     pub gpus: Vec<Gpu>,
+    /// Why GPUs cannot be read at all.
+    #[serde(default)]
+    pub error: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gpu {
     pub index: u16,
     pub uuid: String,
@@ -69,6 +84,104 @@ pub struct Gpu {
     pub simulated: bool,
     /// Ids of the jobs on it.
     pub jobs: Vec<String>,
+    /// Gets no new job, by the user's will.
+    #[serde(default)]
+    pub paused: bool,
+    /// As read last, as all that follows; null where it cannot be read.
+    #[serde(default)]
+    pub used_mib: Option<u64>,
+    #[serde(default)]
+    pub load_percent: Option<u8>,
+    #[serde(default)]
+    pub temperature_c: Option<u16>,
+    #[serde(default)]
+    pub power_w: Option<u32>,
+    #[serde(default)]
+    pub processes: Vec<GpuProcess>,
+    /// Why it takes no job, but for a pause and the jobs on it.
+    #[serde(default)]
+    pub obstacle: Option<Obstacle>,
+}
+
+/// A process on a GPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuProcess {
+    pub pid: u32,
+    pub user: Option<String>,
+    /// File name of the program.
+    pub name: Option<String>,
+    pub memory_mib: Option<u64>,
+    /// Draws; does not compute.
+    pub graphics: bool,
+    /// The job of this service that it belongs to.
+    pub job: Option<String>,
+    /// Somebody else's that counts: it keeps jobs off the GPU.
+    pub foreign: bool,
+}
+
+/// Processes named in words; the rest is counted.
+const NAMED: usize = 2;
+
+impl Gpu {
+    /// Who uses it outside nexus: `pid 4312 alice python, 642MB; 2 more`. None if nobody does.
+    pub fn used_by(&self) -> Option<String> {
+        match self.obstacle.as_ref()? {
+            Obstacle::Locked { user: Some(user), .. } => return Some(format!("nexus of {user}")),
+            Obstacle::Locked { user: None, .. } => return Some("another nexus".into()),
+            Obstacle::InUse { .. } => {}
+            Obstacle::Unreadable { .. } | Obstacle::Mig | Obstacle::LeftOut => return None,
+        }
+        let foreign: Vec<&GpuProcess> = self.processes.iter().filter(|process| process.foreign).collect();
+        let mut names: Vec<String> = foreign.iter().take(NAMED).map(|process| process.words()).collect();
+        if foreign.len() > NAMED {
+            names.push(format!("{} more", foreign.len() - NAMED));
+        }
+        Some(names.join("; "))
+    }
+}
+
+impl GpuProcess {
+    fn words(&self) -> String {
+        let words = [self.user.as_deref(), self.name.as_deref()];
+        let who: String = words.into_iter().flatten().map(|word| format!(" {word}")).collect();
+        let memory = self.memory_mib.map(|memory| format!(", {memory}MB")).unwrap_or_default();
+        format!("pid {}{who}{memory}", self.pid)
+    }
+}
+
+/// What keeps jobs off a GPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Obstacle {
+    /// Processes of others compute on it, these of `processes`.
+    InUse {
+        pids: Vec<u32>,
+    },
+    /// Another nexus service holds it.
+    Locked {
+        user: Option<String>,
+        pid: Option<u32>,
+    },
+    Unreadable {
+        error: String,
+    },
+    /// Cut into instances, which are not used as GPUs yet.
+    Mig,
+    /// `gpus.use` does not list it.
+    LeftOut,
+}
+
+/// Body of `POST /v1/gpus/pause` and `/v1/gpus/resume`. Of all of them or none; the answer has them as they are
+/// then.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnGpus {
+    #[serde(default = "local")]
+    pub machine: String,
+    pub gpus: Vec<u16>,
+}
+
+fn local() -> String {
+    "local".into()
 }
 
 /// Body of `POST /v1/service/stop`.

@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 
 use nexus_api::events::Event;
-use nexus_api::jobs::{Job, JobDetail, JobSpec};
+use nexus_api::jobs::{Job, JobDetail, JobSpec, Waiting};
 use nexus_api::problem::Problem;
 use nexus_api::run_dir::{self, ExitRecord, RunSpec, ShimMessage, Started};
 use nexus_api::service::{Service, StartReport, Status};
@@ -89,6 +89,32 @@ fn a_record_of_before_the_count_of_lost_output_is_read() {
 }
 
 #[test]
+fn what_was_written_before_gpus_were_read_is_read() {
+    let mut status = value("status");
+    status["machines"][0].as_object_mut().expect("a machine").remove("error");
+    let gpu = status["machines"][0]["gpus"][0].as_object_mut().expect("a GPU");
+    let old = ["index", "uuid", "name", "memory_mib", "simulated", "jobs"];
+    gpu.retain(|field, _| old.contains(&field.as_str()));
+    let status: Status = serde_json::from_value(status).expect("an older status");
+    assert_eq!((status.machines[0].gpus[0].paused, &status.machines[0].gpus[0].obstacle), (false, &None));
+
+    let mut spec = value("run_spec");
+    spec.as_object_mut().expect("an object").remove("gpu_locks");
+    let spec: RunSpec = serde_json::from_value(spec).expect("an older run");
+    assert!(spec.gpu_locks.is_empty());
+
+    let mut service = value("service");
+    let fields = service.as_object_mut().expect("an object");
+    fields.retain(|field, _| !field.starts_with("gpu_"));
+    let service: Service = serde_json::from_value(service).expect("an older service");
+    assert_eq!(service.gpu_source, None);
+
+    let gpus = serde_json::json!({"kind": "gpus", "need": 2, "free": 1, "on": null});
+    let waiting: Waiting = serde_json::from_value(gpus).expect("an older reason");
+    assert!(matches!(waiting, Waiting::Gpus { need: 2, free: 1, held: 0, .. }));
+}
+
+#[test]
 fn a_job_has_the_fields_scripts_rely_on_and_none_is_left_out() {
     let expected: BTreeSet<&str> = JOB_FIELDS.split_whitespace().chain(FURTHER_JOB_FIELDS.split_whitespace()).collect();
     let jobs = [value("jobs_waiting"), value("jobs_ended"), Value::Array(vec![value("job_running")])];
@@ -118,7 +144,7 @@ fn samples_show_every_state_and_every_way_to_wait() {
 fn samples_show_every_problem_and_each_has_words() {
     let samples = read::<Vec<Problem>>("problems");
     let shown: BTreeSet<u32> = samples.iter().map(number_of).collect();
-    assert_eq!(shown, (1..=18).collect(), "a problem lacks a sample");
+    assert_eq!(shown, (1..=19).collect(), "a problem lacks a sample");
     for problem in samples {
         assert!(!problem.title().is_empty(), "{problem:?}");
         assert!(problem.why().is_none_or(|why| !why.is_empty()), "{problem:?}");
@@ -146,6 +172,12 @@ fn runs_have_folders_of_their_own() {
     let of_run = |number| run_dir::of_run("/logs".as_ref(), "abc", number);
     assert_eq!(of_run(1), PathBuf::from("/logs/job_abc"));
     assert_eq!(of_run(2), PathBuf::from("/logs/job_abc/attempt_2"));
+    for number in [1, 2, 30] {
+        assert_eq!(run_dir::run_of(&of_run(number)), format!("abc.{number}").parse().ok());
+    }
+    for other in ["/", "/logs", "/logs/job_", "/logs/job_a b", "/attempt_2", "/logs/job_abc/attempt_x"] {
+        assert_eq!(run_dir::run_of(other.as_ref()), None, "{other}");
+    }
 }
 
 /// A new problem does not compile here until it has a number, and is not shown until it has a sample.
@@ -169,6 +201,7 @@ fn number_of(problem: &Problem) -> u32 {
         Problem::NoLog { .. } => 16,
         Problem::Stopping => 17,
         Problem::Internal { .. } => 18,
+        Problem::NoSuchGpus { .. } => 19,
     }
 }
 

@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    cancel, completions, demo, doctor, first, forget, help, history, hold, kill, logs, ls, pause, queue, release,
+    cancel, completions, demo, doctor, first, forget, gpus, help, history, hold, kill, logs, ls, pause, queue, release,
     remove, rerun, restart, resume, run, service, show, start, status, stop, wait, why,
 };
 use crate::typed::AddArgs;
@@ -50,6 +50,7 @@ pub enum Verb {
     Rerun(rerun::RerunArgs),
     Wait(wait::WaitArgs),
     Forget(forget::ForgetArgs),
+    Gpus(gpus::GpusArgs),
     Pause(pause::PauseArgs),
     Resume(resume::ResumeArgs),
     Start(start::StartArgs),

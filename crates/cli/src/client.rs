@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use nexus_api::jobs::{Action, Job, JobDetail, JobQuery, JobSpec, OnJobs, Rerun, Submitted};
 use nexus_api::log::{self, Place};
 use nexus_api::paths::Home;
-use nexus_api::service::{Service, SimulatedGpus, Status, Stop};
+use nexus_api::service::{Gpu, Machine, OnGpus, Service, SimulatedGpus, Status, Stop};
 use nexus_api::why::Why;
 use serde_json::Value;
 
@@ -130,6 +130,15 @@ impl Client {
     pub async fn pause_queue(&self, paused: bool) -> Result<(), CliError> {
         let path = if paused { "/v1/queue/pause" } else { "/v1/queue/resume" };
         self.post::<Value, Value>(path, &Value::Null).await.map(drop)
+    }
+
+    pub async fn gpus(&self) -> Result<Vec<Machine>, CliError> {
+        self.get("/v1/gpus").await
+    }
+
+    /// All of them or none; the GPUs as they are then.
+    pub async fn pause_gpus(&self, on: &OnGpus, paused: bool) -> Result<Vec<Gpu>, CliError> {
+        self.post(if paused { "/v1/gpus/pause" } else { "/v1/gpus/resume" }, on).await
     }
 
     pub async fn stop(&self, keep_jobs: bool) -> Result<(), CliError> {

@@ -13,6 +13,7 @@ mod ends;
 mod error;
 mod exit;
 mod misplaced;
+mod on_gpus;
 mod render;
 mod resolve;
 mod signals;
@@ -31,8 +32,8 @@ use clap::{CommandFactory, Parser};
 
 use crate::app::App;
 use crate::commands::{
-    add, cancel, completions, demo, doctor, first, forget, help, history, hold, kill, logs, ls, pause, queue, release,
-    remove, rerun, restart, resume, service, show, status, stop, wait, why,
+    add, cancel, completions, demo, doctor, first, forget, gpus, help, history, hold, kill, logs, ls, pause, queue,
+    release, remove, rerun, restart, resume, service, show, status, stop, wait, why,
 };
 use crate::error::{CliError, code};
 use crate::ui::Ui;
@@ -107,6 +108,7 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
         Verb::Rerun(args) => rerun::run(args, app).await,
         Verb::Wait(args) => wait::run(args, app).await,
         Verb::Forget(args) => forget::run(args, app).await,
+        Verb::Gpus(args) => gpus::run(args, app).await,
         Verb::Pause(args) => pause::run(args, app).await,
         Verb::Resume(args) => resume::run(args, app).await,
         Verb::Start(args) => commands::start::run(args, app).await,

@@ -1,19 +1,10 @@
 //! Verbs of queue and service that were given a job: nothing is done, the right verb is named.
 
-use crate::error::{CliError, Refused, Usage};
+use crate::error::{CliError, Usage};
 
 /// Words after a verb that takes none.
 pub fn refuse(verb: &'static str, words: &[String]) -> Result<(), CliError> {
     let Some(word) = words.first() else { return Ok(()) };
-    let on_gpus = matches!(verb, "pause" | "resume") && word.chars().all(|c| c.is_ascii_digit() || ",-:".contains(c));
-    if on_gpus && !word.is_empty() {
-        return Err(Refused {
-            error: format!("GPUs can be {verb}d in a later version"),
-            why: Some(format!("{verb} is for the whole queue")),
-            hint: Some(format!("nexus {verb}")),
-        }
-        .into());
-    }
     Err(Usage::new(format!("{verb} takes no job, and nothing was done"), right_verb(verb, word)).of(verb))
 }
 
@@ -32,15 +23,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_is_sent_to_its_verb_and_a_gpu_to_the_future() {
+    fn a_job_is_sent_to_its_verb() {
         let told = |verb, word: &str| refuse(verb, &[word.to_string()]).unwrap_err();
         assert!(refuse("pause", &[]).is_ok());
         assert!(told("pause", "abc").told().hint.unwrap().contains("nexus hold abc"));
         assert!(told("resume", "abc").told().hint.unwrap().contains("nexus release abc"));
         assert!(told("stop", "abc").told().hint.unwrap().contains("nexus kill abc"));
         assert!(told("restart", "abc").told().hint.unwrap().contains("nexus rerun abc"));
-        assert_eq!(told("pause", "0,2-3").told().error, "GPUs can be paused in a later version");
-        assert_eq!(told("resume", "0").told().error, "GPUs can be resumed in a later version");
         assert_eq!(told("stop", "0").exit_code(), 2);
     }
 }

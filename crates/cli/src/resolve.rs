@@ -93,7 +93,7 @@ fn request(args: &AddArgs) -> Result<JobRequest, Usage> {
         _ => {}
     }
     let grace_seconds = args.grace.as_deref().map(|text| values::duration("--grace", text)).transpose()?;
-    Ok(JobRequest { gpus, cpus: args.cpus, on, time_seconds, signal, grace_seconds })
+    Ok(JobRequest { gpus, cpus: args.cpus, on, time_seconds, signal, grace_seconds, force: args.force })
 }
 
 fn allowed(lists: &[String]) -> Result<Option<Vec<u16>>, Usage> {
@@ -248,6 +248,12 @@ mod tests {
         assert_eq!((spec.priority, spec.tags), (-5, vec!["a".to_string(), "b".to_string()]));
         assert_eq!((spec.request.gpus, spec.request.on), (3, Some(vec![0, 2, 3])));
         assert_eq!((spec.request.time_seconds, spec.tty), (Some(5400), Some(false)));
+    }
+
+    #[test]
+    fn force_is_for_paused_gpus() {
+        assert!(typed(&["--force", "x"]).unwrap().request.force);
+        assert_eq!(typed(&["x", "--force"]).unwrap().command, argv(&["x", "--force"]), "the command's own");
     }
 
     #[test]

@@ -66,6 +66,9 @@ pub struct AddArgs {
     /// Keeps it from starting until nexus release
     #[arg(long)]
     pub hold: bool,
+    /// Lets it have paused GPUs too
+    #[arg(long)]
+    pub force: bool,
     /// Gives it pipes instead of a terminal
     #[arg(long)]
     pub no_tty: bool,

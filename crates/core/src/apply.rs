@@ -4,10 +4,11 @@
 //! current one, or that is known already, is no event at all: reports may be lost, late and repeated.
 
 use crate::event::{Event, NewJob, Requeue};
-use crate::ids::{JobId, RunId};
+use crate::ids::{JobId, MachineId, RunId};
 use crate::job::{End, Job, KillReason, Place, State};
 use crate::machine::Machine;
 use crate::policy::Policy;
+use crate::request::GpuSet;
 use crate::run::{Outcome, Phase, StopCause};
 use crate::time::Time;
 use crate::world::World;
@@ -26,6 +27,15 @@ pub enum Command {
     First(Vec<JobId>),
     PauseQueue,
     ResumeQueue,
+    /// Give these GPUs no new job; what runs there goes on.
+    PauseGpus {
+        machine: MachineId,
+        gpus: GpuSet,
+    },
+    ResumeGpus {
+        machine: MachineId,
+        gpus: GpuSet,
+    },
     /// Start nothing more; with `kill`, end what runs.
     Stop {
         kill: bool,
@@ -42,7 +52,12 @@ impl Command {
             | Command::Hold(ids)
             | Command::Release(ids)
             | Command::First(ids) => ids,
-            Command::Submit(_) | Command::PauseQueue | Command::ResumeQueue | Command::Stop { .. } => &[],
+            Command::Submit(_)
+            | Command::PauseQueue
+            | Command::ResumeQueue
+            | Command::PauseGpus { .. }
+            | Command::ResumeGpus { .. }
+            | Command::Stop { .. } => &[],
         }
     }
 }
@@ -71,12 +86,17 @@ pub enum Report {
     },
 }
 
-/// Why a command was refused: the first job that stands in its way.
+/// Why a command was refused: the first job that stands in its way, or what does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// Ended, or never existed: the World does not know it.
     NotLive(JobId),
     WrongState(JobId),
+    /// GPUs that the machine does not have.
+    NoSuchGpus {
+        machine: MachineId,
+        missing: GpuSet,
+    },
 }
 
 /// Events a command makes, already recorded in the World. Refused: nothing happened.
@@ -110,6 +130,8 @@ pub fn command(world: &mut World, command: Command, now: Time) -> Result<Vec<Eve
         Command::PauseQueue => vec![Event::QueuePaused],
         Command::ResumeQueue if !world.queue_paused() => vec![],
         Command::ResumeQueue => vec![Event::QueueResumed],
+        Command::PauseGpus { machine, gpus } => pause(world, machine, gpus, true)?,
+        Command::ResumeGpus { machine, gpus } => pause(world, machine, gpus, false)?,
         Command::Stop { kill } => {
             let stops = world.active_runs().filter(|run| kill && run.stop.is_none());
             let stops = stops.map(|run| Event::StopAsked { run: run.id, cause: StopCause::Stopped });
@@ -190,6 +212,23 @@ fn each(world: &World, ids: &[JobId], events_of: impl Fn(&Job) -> Option<Vec<Eve
         events.extend(events_of(job).ok_or(Refusal::WrongState(*id))?);
     }
     Ok(events)
+}
+
+/// Of all these GPUs or none; those that are so already make no event.
+fn pause(world: &World, machine: MachineId, gpus: GpuSet, paused: bool) -> Result<Vec<Event>, Refusal> {
+    let known = world.machines().find(|known| known.id == machine);
+    let missing = gpus.minus(known.map(Machine::gpu_set).unwrap_or_default());
+    if !missing.is_empty() {
+        return Err(Refusal::NoSuchGpus { machine, missing });
+    }
+    let before = world.paused_gpus(machine);
+    let named = known.into_iter().flat_map(|machine| &machine.gpus).filter(|gpu| gpus.contains(gpu.index));
+    let changed = named.filter(|gpu| before.contains(gpu.index) != paused);
+    let event = |index, uuid| match paused {
+        true => Event::GpuPaused { machine, index, uuid },
+        false => Event::GpuResumed { machine, index, uuid },
+    };
+    Ok(changed.map(|gpu| event(gpu.index, gpu.uuid.clone())).collect())
 }
 
 fn stop(run: RunId, asked: Option<StopCause>) -> Vec<Event> {

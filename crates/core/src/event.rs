@@ -1,6 +1,6 @@
 //! What happened, in the words that are written to disk. The World changes by events alone.
 
-use crate::ids::{JobId, RunId};
+use crate::ids::{JobId, MachineId, RunId};
 use crate::job::{End, Place};
 use crate::machine::Machine;
 use crate::request::Request;
@@ -53,6 +53,17 @@ pub enum Event {
     },
     QueuePaused,
     QueueResumed,
+    /// Goes with the card, whatever number it has after the next boot.
+    GpuPaused {
+        machine: MachineId,
+        index: u16,
+        uuid: String,
+    },
+    GpuResumed {
+        machine: MachineId,
+        index: u16,
+        uuid: String,
+    },
     /// A live fact, not history: the store does not keep it.
     MachineRead(Machine),
     /// As `MachineRead`: while the disk is full nothing starts.

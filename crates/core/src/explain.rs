@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use crate::decide::place::place;
+use crate::free::Free;
 use crate::ids::{JobId, MachineId};
 use crate::job::State;
 use crate::request::Request;
 use crate::waiting::Waiting;
-use crate::world::{Free, World};
+use crate::world::World;
 
 /// Answers for many jobs at one moment; equal requests are looked at once.
 pub struct Explainer<'a> {
@@ -56,13 +57,10 @@ impl<'a> Explainer<'a> {
 
     fn look(&self, request: &Request) -> Waiting {
         // What no machine could ever give is said first: no waiting helps there.
-        let whole: BTreeMap<MachineId, Free> = self
-            .world
-            .machines()
-            .map(|machine| (machine.id, Free { gpus: machine.gpu_set(), cpus: machine.cpus }))
-            .collect();
+        let whole: BTreeMap<MachineId, Free> =
+            self.world.machines().map(|machine| (machine.id, Free::whole(machine))).collect();
         match place(request, &whole) {
-            Err(Waiting::Gpus { need, free, on }) => return Waiting::NoSuchGpus { need, exist: free, on },
+            Err(Waiting::Gpus { need, on, count }) => return Waiting::NoSuchGpus { need, on, count },
             Err(Waiting::Cpus { need, free }) => return Waiting::NoSuchCpus { need, exist: free },
             _ => {}
         }

@@ -38,6 +38,10 @@ impl GpuSet {
         GpuSet(self.0 | other.0)
     }
 
+    pub fn and(self, other: GpuSet) -> GpuSet {
+        GpuSet(self.0 & other.0)
+    }
+
     pub fn minus(self, other: GpuSet) -> GpuSet {
         GpuSet(self.0 & !other.0)
     }
@@ -79,4 +83,6 @@ pub struct Request {
     pub cpus: u16,
     /// Only these GPUs, if given.
     pub on: Option<GpuSet>,
+    /// May have paused GPUs too.
+    pub force: bool,
 }

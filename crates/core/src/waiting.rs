@@ -1,5 +1,6 @@
 //! Why a job does not run yet, with the numbers of the filter that said no.
 
+use crate::free::GpuCount;
 use crate::request::GpuSet;
 use crate::time::Time;
 
@@ -15,16 +16,18 @@ pub enum Waiting {
     Retry {
         until: Time,
     },
-    /// No machine has that many GPUs (among those allowed, if the job names some).
+    /// No machine has that many GPUs (among those allowed, if the job names some): no waiting helps. `count` is
+    /// of the machine that comes nearest, with all that it could ever give as free.
     NoSuchGpus {
         need: u16,
-        exist: u16,
         on: Option<GpuSet>,
+        count: GpuCount,
     },
+    /// `count` is of the machine that comes nearest.
     Gpus {
         need: u16,
-        free: u16,
         on: Option<GpuSet>,
+        count: GpuCount,
     },
     NoSuchCpus {
         need: u16,

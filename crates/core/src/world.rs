@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::{Event, NewJob, Requeue};
+use crate::free::Free;
 use crate::ids::{JobId, MachineId, RunId};
 use crate::job::{Job, Place, Retries, State};
 use crate::machine::Machine;
@@ -23,18 +24,13 @@ pub struct World {
     held: u64,
     active: BTreeSet<JobId>,
     machines: BTreeMap<MachineId, Machine>,
+    /// By the card, not by its number.
+    paused_gpus: BTreeSet<(MachineId, String)>,
     queue_paused: bool,
     disk_full: bool,
     stopping: bool,
     next_turn: i64,
     next_front_turn: i64,
-}
-
-/// What of a machine no run holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Free {
-    pub gpus: GpuSet,
-    pub cpus: u16,
 }
 
 impl World {
@@ -47,6 +43,12 @@ impl World {
             world.jobs.insert(job.id, job);
         }
         world
+    }
+
+    /// The same with GPUs that were paused, by machine and UUID.
+    pub fn with_paused_gpus(mut self, paused: impl IntoIterator<Item = (MachineId, String)>) -> World {
+        self.paused_gpus.extend(paused);
+        self
     }
 
     pub fn job(&self, id: JobId) -> Option<&Job> {
@@ -75,6 +77,13 @@ impl World {
 
     pub fn machines(&self) -> impl Iterator<Item = &Machine> {
         self.machines.values()
+    }
+
+    /// Indices of the paused GPUs that the machine has.
+    pub fn paused_gpus(&self, machine: MachineId) -> GpuSet {
+        let gpus = self.machines.get(&machine).into_iter().flat_map(|machine| &machine.gpus);
+        let paused = |uuid: &String| self.paused_gpus.iter().any(|(on, card)| *on == machine && card == uuid);
+        gpus.filter(|gpu| paused(&gpu.uuid)).map(|gpu| gpu.index).collect()
     }
 
     pub fn queue_paused(&self) -> bool {
@@ -116,12 +125,11 @@ impl World {
         let mut free: BTreeMap<MachineId, Free> = self
             .machines
             .values()
-            .map(|machine| (machine.id, Free { gpus: machine.gpu_set(), cpus: machine.cpus }))
+            .map(|machine| (machine.id, Free::of(machine, self.paused_gpus(machine.id))))
             .collect();
         for run in self.active_runs() {
             if let Some(free) = free.get_mut(&run.lease.machine) {
-                free.gpus = free.gpus.minus(run.lease.gpus);
-                free.cpus = free.cpus.saturating_sub(run.lease.cpus);
+                free.take(&run.lease);
             }
         }
         free
@@ -173,6 +181,12 @@ impl World {
             }
             Event::QueuePaused => self.queue_paused = true,
             Event::QueueResumed => self.queue_paused = false,
+            Event::GpuPaused { machine, uuid, .. } => {
+                self.paused_gpus.insert((*machine, uuid.clone()));
+            }
+            Event::GpuResumed { machine, uuid, .. } => {
+                self.paused_gpus.remove(&(*machine, uuid.clone()));
+            }
             Event::MachineRead(machine) => {
                 self.machines.insert(machine.id, machine.clone());
             }

@@ -2,7 +2,9 @@
 //! `UPDATE_SCENARIOS=1` writes the outputs anew: read the difference before it is committed.
 //!
 //! ```text
-//! machine gpus=2 cpus=8                    submit abc gpus=1 cpus=0 on=0,1 priority=-1 retries=2 hold
+//! machine gpus=2 cpus=8 prefer=1,0         submit abc gpus=1 cpus=0 on=0,1 priority=-1 retries=2 hold force
+//! gpu 1 in-use|locked|unreadable|mig|left-out|gone|fine free=512
+//! pause 0,1   resume 1                     GPUs; without them the queue
 //! kill|remove|cancel|hold|release|first abc def      pause   resume   stop   stop kill   restart   wait 5s   why
 //! started abc.1   end abc.1 exit 3|signal 9|stopped|timed-out|never-started
 //! lost abc.1      start-error abc.1   machine-error abc.1   not-started abc.1
@@ -20,9 +22,10 @@ use nexus_core::check::check;
 use nexus_core::decide::decide;
 use nexus_core::event::{Event, NewJob, Requeue};
 use nexus_core::explain::Explainer;
+use nexus_core::free::GpuCount;
 use nexus_core::ids::{JobId, MachineId, RunId};
 use nexus_core::job::{End, Failure, KillReason};
-use nexus_core::machine::{Gpu, Machine};
+use nexus_core::machine::{Gpu, Machine, Obstacle};
 use nexus_core::policy::Policy;
 use nexus_core::reconcile::{Effect, Seen, reconcile};
 use nexus_core::request::{GpuSet, Request};
@@ -128,9 +131,12 @@ impl Scene {
             "wait" => self.now = self.now.after(span(rest[0])),
             "restart" => {
                 let jobs: Vec<_> = self.world.jobs().cloned().collect();
-                self.world = World::restore(jobs, self.world.queue_paused(), self.submitted);
-                self.seen = Seen::default();
                 let machine = self.machine.clone().expect("a scenario begins with its machine");
+                let paused = self.world.paused_gpus(machine.id);
+                let paused: Vec<_> = paused.iter().map(|index| (machine.id, uuid(index))).collect();
+                let world = World::restore(jobs, self.world.queue_paused(), self.submitted);
+                self.world = world.with_paused_gpus(paused);
+                self.seen = Seen::default();
                 apply::report(&mut self.world, Report::Machine(machine), &Policy::default(), self.now);
             }
             other => panic!("no such verb: {other}"),
@@ -150,8 +156,10 @@ impl Scene {
             "hold" => Command::Hold(jobs()),
             "release" => Command::Release(jobs()),
             "first" => Command::First(jobs()),
-            "pause" => Command::PauseQueue,
-            "resume" => Command::ResumeQueue,
+            "pause" if rest.is_empty() => Command::PauseQueue,
+            "resume" if rest.is_empty() => Command::ResumeQueue,
+            "pause" => Command::PauseGpus { machine: MachineId::LOCAL, gpus: indices(rest[0]).collect() },
+            "resume" => Command::ResumeGpus { machine: MachineId::LOCAL, gpus: indices(rest[0]).collect() },
             "stop" => Command::Stop { kill: rest == ["kill"] },
             _ => return None,
         })
@@ -160,7 +168,13 @@ impl Scene {
     fn report(&mut self, verb: &str, rest: &[&str]) -> Option<Report> {
         if verb == "machine" {
             let (gpus, cpus) = (number(rest, "gpus").unwrap_or(0), number(rest, "cpus").unwrap_or(8));
-            self.machine = Some(machine(gpus as u16, cpus as u16));
+            let prefer = rest.iter().find_map(|word| word.strip_prefix("prefer=")).map(indices);
+            let prefer = prefer.into_iter().flatten().collect();
+            self.machine = Some(Machine { prefer, ..machine(gpus as u16, cpus as u16) });
+            return self.machine.clone().map(Report::Machine);
+        }
+        if verb == "gpu" {
+            self.change_gpu(rest);
             return self.machine.clone().map(Report::Machine);
         }
         if verb == "disk" {
@@ -178,6 +192,29 @@ impl Scene {
             _ => return None,
         };
         Some(Report::Ended { run, outcome, at: self.now })
+    }
+
+    /// `1 unreadable`, `1 fine free=512`
+    fn change_gpu(&mut self, words: &[&str]) {
+        let index: u16 = words[0].parse().expect("a GPU number");
+        let gpus = &mut self.machine.as_mut().expect("a scenario begins with its machine").gpus;
+        if words[1] == "gone" {
+            return gpus.retain(|gpu| gpu.index != index);
+        }
+        if gpus.iter().all(|gpu| gpu.index != index) {
+            gpus.push(gpu(index));
+        }
+        let gpu = gpus.iter_mut().find(|gpu| gpu.index == index).expect("it is there now");
+        gpu.free_mib = number(words, "free").map_or(gpu.free_mib, |free| free as u64);
+        gpu.obstacle = match words[1] {
+            "fine" => None,
+            "in-use" => Some(Obstacle::InUse),
+            "locked" => Some(Obstacle::Locked),
+            "unreadable" => Some(Obstacle::Unreadable),
+            "mig" => Some(Obstacle::Mig),
+            "left-out" => Some(Obstacle::LeftOut),
+            other => panic!("no such state of a GPU: {other}"),
+        };
     }
 
     fn why(&self) -> Vec<String> {
@@ -209,8 +246,12 @@ impl Scene {
             Event::JobEnded { job, end, .. } => format!("{job} is {}", end_words(end)),
             Event::QueuePaused => "the queue is paused".into(),
             Event::QueueResumed => "the queue goes on".into(),
+            Event::GpuPaused { index, .. } => format!("GPU {index} is paused"),
+            Event::GpuResumed { index, .. } => format!("GPU {index} goes on"),
             Event::MachineRead(machine) => {
-                format!("{} has GPUs {}; {} CPUs", machine.name, machine.gpu_set(), machine.cpus)
+                let obstacle = |gpu: &Gpu| gpu.obstacle.map(|what| format!("; GPU {} {what:?}", gpu.index));
+                let obstacles: String = machine.gpus.iter().filter_map(obstacle).collect();
+                format!("{} has GPUs {}; {} CPUs{obstacles}", machine.name, machine.gpu_set(), machine.cpus)
             }
             Event::DiskFull { full: true } => "the disk is full".into(),
             Event::DiskFull { full: false } => "the disk has room".into(),
@@ -226,10 +267,12 @@ impl Scene {
             Waiting::DiskFull => "the disk is full".into(),
             Waiting::Stopping => "the service stops".into(),
             Waiting::Retry { until } => format!("a retry in {}s", until.since(self.now).as_secs()),
-            Waiting::NoSuchGpus { need, exist, on: set } => {
-                format!("needs {need} GPUs{}, only {exist} exist", on(set))
+            Waiting::NoSuchGpus { need, on: set, count } => {
+                format!("needs {need} GPUs{}, only {} exist{}", on(set), count.exist(), never_words(count))
             }
-            Waiting::Gpus { need, free, on: set } => format!("needs {need} GPUs{}, {free} free", on(set)),
+            Waiting::Gpus { need, on: set, count } => {
+                format!("needs {need} GPUs{}, {}{}", on(set), count_words(count), never_words(count))
+            }
             Waiting::NoSuchCpus { need, exist } => format!("needs {need} CPUs, only {exist} exist"),
             Waiting::Cpus { need, free } => format!("needs {need} CPUs, {free} free"),
             Waiting::Next => "next".into(),
@@ -237,15 +280,37 @@ impl Scene {
     }
 }
 
+/// `1 free, 2 held`; what is not there is not said.
+fn count_words(count: &GpuCount) -> String {
+    let parts = [
+        (count.held, "held"),
+        (count.outside, "in use outside"),
+        (count.paused, "paused"),
+        (count.unreadable, "unreadable"),
+    ];
+    let others = parts.into_iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!(", {number} {what}"));
+    format!("{} free{}", count.free, others.collect::<String>())
+}
+
+fn never_words(count: &GpuCount) -> String {
+    let parts = [(count.mig, "in MIG mode"), (count.left_out, "left out")];
+    parts.into_iter().filter(|(set, _)| !set.is_empty()).map(|(set, what)| format!("; {set} {what}")).collect()
+}
+
+fn indices(list: &str) -> impl Iterator<Item = u16> {
+    list.split(',').map(|index| index.parse().expect("a GPU number"))
+}
+
 fn new_job(words: &[&str], now: Time) -> NewJob {
     let on = words.iter().find_map(|word| word.strip_prefix("on="));
-    let on = on.map(|list| list.split(',').map(|index| index.parse::<u16>().expect("a GPU number")).collect());
+    let on = on.map(|list| indices(list).collect());
     NewJob {
         id: words[0].parse().expect("an id"),
         request: Request {
             gpus: number(words, "gpus").unwrap_or(1) as u16,
             cpus: number(words, "cpus").unwrap_or(0) as u16,
             on,
+            force: words.contains(&"force"),
         },
         priority: number(words, "priority").unwrap_or(0) as i32,
         retries: number(words, "retries").unwrap_or(0) as u32,
@@ -264,9 +329,16 @@ fn span(text: &str) -> Duration {
 }
 
 fn machine(gpus: u16, cpus: u16) -> Machine {
-    let gpu =
-        |index| Gpu { index, uuid: format!("GPU-{index}"), name: "Pretend".into(), memory_mib: 1024, simulated: true };
-    Machine { id: MachineId::LOCAL, name: "local".into(), cpus, gpus: (0..gpus).map(gpu).collect() }
+    Machine { id: MachineId::LOCAL, name: "local".into(), cpus, gpus: (0..gpus).map(gpu).collect(), prefer: vec![] }
+}
+
+fn gpu(index: u16) -> Gpu {
+    let (uuid, name) = (uuid(index), "Pretend".into());
+    Gpu { index, uuid, name, memory_mib: 1024, free_mib: 1024, simulated: true, obstacle: None }
+}
+
+fn uuid(index: u16) -> String {
+    format!("GPU-{index}")
 }
 
 fn outcome(words: &[&str]) -> Outcome {
@@ -330,5 +402,6 @@ fn refusal_words(refusal: Refusal) -> String {
     match refusal {
         Refusal::NotLive(job) => format!("refused: {job} is not alive"),
         Refusal::WrongState(job) => format!("refused: {job} is in another state"),
+        Refusal::NoSuchGpus { missing, .. } => format!("refused: there is no GPU {missing}"),
     }
 }

@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nexus_core::apply::{Command, Report, command, report};
+use nexus_core::apply::{Command, Refusal, Report, command, report};
 use nexus_core::decide::decide;
 use nexus_core::decide::place::place;
 use nexus_core::event::NewJob;
 use nexus_core::explain::Explainer;
+use nexus_core::free::{Free, GpuCount};
 use nexus_core::ids::{JobId, MachineId};
 use nexus_core::job::{End, Failure, KillReason, State};
-use nexus_core::machine::{Gpu, Machine};
+use nexus_core::machine::{Gpu, Machine, Obstacle};
 use nexus_core::policy::Policy;
 use nexus_core::request::{GpuSet, MAX_GPUS, Request};
 use nexus_core::run::{Lease, Outcome, StopCause};
 use nexus_core::time::Time;
 use nexus_core::waiting::Waiting;
-use nexus_core::world::{Free, World};
+use nexus_core::world::World;
 
 const NOW: Time = Time(1_000_000);
 
@@ -104,10 +105,113 @@ fn the_fullest_machine_with_room_is_taken_and_its_lowest_gpus() {
     assert_eq!(place(&request(2, 0), &free), on(2, &[1, 3]));
     assert_eq!(place(&request(3, 0), &free), on(1, &[0, 1, 2]));
     assert_eq!(place(&Request { on: Some(gpus(&[1, 2])), ..request(1, 0) }, &free), on(2, &[1]));
-    assert_eq!(place(&request(5, 0), &free), Err(Waiting::Gpus { need: 5, free: 4, on: None }));
+    let four = GpuCount { free: 4, ..GpuCount::default() };
+    assert_eq!(place(&request(5, 0), &free), Err(Waiting::Gpus { need: 5, on: None, count: four }));
     assert_eq!(place(&request(0, 9), &free), Err(Waiting::Cpus { need: 9, free: 8 }));
     let nowhere = BTreeMap::new();
-    assert_eq!(place(&request(1, 0), &nowhere), Err(Waiting::Gpus { need: 1, free: 0, on: None }));
+    let none = GpuCount::default();
+    assert_eq!(place(&request(1, 0), &nowhere), Err(Waiting::Gpus { need: 1, on: None, count: none }));
+}
+
+#[test]
+fn the_preferred_gpu_is_taken_then_the_emptiest_then_the_lowest() {
+    let taken = |free_mib: &[u64], prefer: &[u16], request: Request| {
+        let gpus = free_mib.iter().zip(0..).map(|(free_mib, index)| Gpu { free_mib: *free_mib, ..gpu(index) });
+        let machine = Machine { prefer: prefer.to_vec(), ..machine(gpus.collect()) };
+        let free = BTreeMap::from([(machine.id, Free::of(&machine, GpuSet::EMPTY))]);
+        place(&request, &free).map(|lease| lease.gpus)
+    };
+    assert_eq!(taken(&[8, 8, 8], &[], request(1, 0)), Ok(gpus(&[0])));
+    assert_eq!(taken(&[8, 9, 9], &[], request(1, 0)), Ok(gpus(&[1])));
+    assert_eq!(taken(&[8, 9, 7], &[], request(2, 0)), Ok(gpus(&[0, 1])));
+    assert_eq!(taken(&[8, 9, 9], &[0], request(1, 0)), Ok(gpus(&[0])));
+    assert_eq!(taken(&[8, 9, 9], &[2, 0], request(2, 0)), Ok(gpus(&[0, 2])));
+    // A number that no GPU has prefers nothing.
+    assert_eq!(taken(&[8, 9, 9], &[7], request(1, 0)), Ok(gpus(&[1])));
+    assert_eq!(taken(&[8, 9, 9], &[2], Request { on: Some(gpus(&[0, 1])), ..request(1, 0) }), Ok(gpus(&[1])));
+}
+
+#[test]
+fn books_and_reading_must_both_allow_it_and_each_gpu_counts_once() {
+    // GPU 0 is held, 1 in use outside, 2 locked, 3 unreadable, 4 MIG, 5 left out, 6 paused, 7 free.
+    let obstacles = [
+        None,
+        Some(Obstacle::InUse),
+        Some(Obstacle::Locked),
+        Some(Obstacle::Unreadable),
+        Some(Obstacle::Mig),
+        Some(Obstacle::LeftOut),
+        None,
+        None,
+    ];
+    let list = obstacles.into_iter().zip(0..).map(|(obstacle, index)| Gpu { obstacle, ..gpu(index) }).collect();
+    let machine = machine(list);
+    let lease = |list: &[u16]| Lease { machine: MachineId::LOCAL, gpus: gpus(list), cpus: 0 };
+    let free = |held: &[u16], paused: &[u16]| {
+        let mut free = Free::of(&machine, gpus(paused));
+        free.take(&lease(held));
+        BTreeMap::from([(MachineId::LOCAL, free)])
+    };
+    let count =
+        GpuCount { free: 1, held: 1, outside: 2, paused: 1, unreadable: 1, mig: gpus(&[4]), left_out: gpus(&[5]) };
+    let usual = free(&[0], &[6]);
+    assert_eq!(place(&request(1, 0), &usual), Ok(lease(&[7])));
+    assert_eq!(place(&request(2, 0), &usual), Err(Waiting::Gpus { need: 2, on: None, count }));
+    let forced = |gpus| Request { force: true, ..request(gpus, 0) };
+    assert_eq!(place(&forced(2), &usual), Ok(lease(&[6, 7])));
+    let with_paused = GpuCount { free: 2, paused: 0, ..count };
+    assert_eq!(place(&forced(3), &usual), Err(Waiting::Gpus { need: 3, on: None, count: with_paused }));
+    // A pause of what is held or in use anyway is not the reason; a lease on what became unreadable stays a lease.
+    let held_more = GpuCount { free: 2, held: 2, outside: 2, paused: 0, unreadable: 0, ..count };
+    assert_eq!(
+        place(&request(3, 0), &free(&[0, 3], &[0, 1])),
+        Err(Waiting::Gpus { need: 3, on: None, count: held_more })
+    );
+    // What is left out or in MIG mode never comes, held or not.
+    let held_left_out = free(&[0, 5], &[6]);
+    assert_eq!(place(&request(2, 0), &held_left_out), Err(Waiting::Gpus { need: 2, on: None, count }));
+    let on = Some(gpus(&[4, 5, 9]));
+    let named = GpuCount { mig: gpus(&[4]), left_out: gpus(&[5]), ..GpuCount::default() };
+    assert_eq!(place(&Request { on, ..request(1, 0) }, &usual), Err(Waiting::Gpus { need: 1, on, count: named }));
+}
+
+#[test]
+fn what_may_pass_is_waited_for_and_what_may_not_is_said() {
+    let obstacle = |obstacle| {
+        let mut world = World::default();
+        let gpus = vec![gpu(0), Gpu { obstacle: Some(obstacle), ..gpu(1) }];
+        report(&mut world, Report::Machine(machine(gpus)), &Policy::default(), NOW);
+        Explainer::new(&world).request(&request(2, 0))
+    };
+    for passes in [Obstacle::InUse, Obstacle::Locked, Obstacle::Unreadable] {
+        assert_eq!(Answer::of(obstacle(passes)), Answer::Gpus, "{passes:?}");
+    }
+    let (mig, left_out) = (gpus(&[1]), GpuSet::EMPTY);
+    let count = GpuCount { free: 1, mig, left_out, ..GpuCount::default() };
+    assert_eq!(obstacle(Obstacle::Mig), Waiting::NoSuchGpus { need: 2, on: None, count });
+    let count = GpuCount { mig: left_out, left_out: mig, ..count };
+    assert_eq!(obstacle(Obstacle::LeftOut), Waiting::NoSuchGpus { need: 2, on: None, count });
+}
+
+#[test]
+fn a_pause_goes_with_the_card_and_is_made_once() {
+    let mut world = busy(0);
+    let pause = |list: &[u16]| Command::PauseGpus { machine: MachineId::LOCAL, gpus: gpus(list) };
+    let resume = |list: &[u16]| Command::ResumeGpus { machine: MachineId::LOCAL, gpus: gpus(list) };
+    assert_eq!(command(&mut world, pause(&[1]), NOW).unwrap().len(), 1);
+    assert_eq!(command(&mut world, pause(&[0, 1]), NOW).unwrap().len(), 1, "GPU 1 is paused already");
+    assert_eq!(command(&mut world, resume(&[0]), NOW).unwrap().len(), 1);
+    assert_eq!(command(&mut world, resume(&[0]), NOW).unwrap().len(), 0);
+    let before = world.clone();
+    let missing = Refusal::NoSuchGpus { machine: MachineId::LOCAL, missing: gpus(&[2, 9]) };
+    assert_eq!(command(&mut world, pause(&[0, 2, 9]), NOW), Err(missing));
+    assert_eq!(command(&mut world, resume(&[1, 2, 9]), NOW), Err(missing));
+    assert!(world == before, "refused, and yet something changed");
+    // After a boot the cards have changed places.
+    let swapped = vec![Gpu { index: 0, ..gpu(1) }, Gpu { index: 1, ..gpu(0) }];
+    report(&mut world, Report::Machine(machine(swapped)), &Policy::default(), NOW);
+    assert_eq!(world.paused_gpus(MachineId::LOCAL), gpus(&[0]));
+    assert!(world.paused_gpus(MachineId(7)).is_empty());
 }
 
 #[test]
@@ -187,9 +291,7 @@ impl Answer {
 /// A World with a machine of two GPUs, so many of them taken.
 fn busy(taken: u64) -> World {
     let mut world = World::default();
-    let gpu = |index| Gpu { index, uuid: String::new(), name: String::new(), memory_mib: 0, simulated: true };
-    let machine = Machine { id: MachineId::LOCAL, name: "local".into(), cpus: 8, gpus: (0..2).map(gpu).collect() };
-    report(&mut world, Report::Machine(machine), &Policy::default(), NOW);
+    report(&mut world, Report::Machine(machine((0..2).map(gpu).collect())), &Policy::default(), NOW);
     command(&mut world, Command::Submit((0..taken).map(new_job).collect()), NOW).unwrap();
     assert_eq!(decide(&mut world, NOW).len() as u64, taken);
     world
@@ -206,7 +308,16 @@ fn new_job(number: u64) -> NewJob {
 }
 
 fn request(gpus: u16, cpus: u16) -> Request {
-    Request { gpus, cpus, on: None }
+    Request { gpus, cpus, on: None, force: false }
+}
+
+fn machine(gpus: Vec<Gpu>) -> Machine {
+    Machine { id: MachineId::LOCAL, name: "local".into(), cpus: 8, gpus, prefer: vec![] }
+}
+
+fn gpu(index: u16) -> Gpu {
+    let (uuid, name) = (format!("GPU-{index}"), String::new());
+    Gpu { index, uuid, name, memory_mib: 0, free_mib: 0, simulated: true, obstacle: None }
 }
 
 fn gpus(indices: &[u16]) -> GpuSet {
@@ -214,5 +325,6 @@ fn gpus(indices: &[u16]) -> GpuSet {
 }
 
 fn machines(list: &[(u32, &[u16], u16)]) -> BTreeMap<MachineId, Free> {
-    list.iter().map(|(id, indices, cpus)| (MachineId(*id), Free { gpus: gpus(indices), cpus: *cpus })).collect()
+    let free = |indices: &[u16], cpus| Free { gpus: gpus(indices), order: indices.to_vec(), cpus, ..Free::default() };
+    list.iter().map(|(id, indices, cpus)| (MachineId(*id), free(indices, *cpus))).collect()
 }

@@ -3,6 +3,8 @@
 //! Inputs that have piled up share one transaction; callers are answered when it is on disk. When a
 //! commit fails, callers get the error and the World is loaded again: nothing half-happened.
 
+mod gpus;
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,15 +24,17 @@ use nexus_core::reconcile::{Effect, Seen, reconcile};
 use nexus_core::request::GpuSet;
 use nexus_core::time::Time;
 use nexus_core::world::World;
+use nexus_node::gpu::Reading;
 use nexus_node::{Node, RunPlace};
 use tokio::sync::{broadcast, oneshot};
 
+use crate::gpus::{Gpus, Watcher};
 use crate::home::Reserve;
 use crate::ids::IdMaker;
 use crate::launch::RunSpecs;
 use crate::narrate::{self, Narrator};
 use crate::service_log::ServiceLog;
-use crate::store::{Batch, NewRow, Store, StoreError};
+use crate::store::{Batch, NewRow, Store, StoreError, machine_name};
 use crate::{clock, home, words};
 
 /// Inputs that share one transaction at most.
@@ -56,6 +60,9 @@ const COMPANY: Duration = Duration::from_millis(5);
 
 pub type Reply<T> = oneshot::Sender<Result<T, Problem>>;
 
+/// Asked of what the engine knows.
+pub type Question = Box<dyn FnOnce(&World, &Gpus) + Send>;
+
 pub enum Message {
     Submit {
         specs: Vec<JobSpec>,
@@ -75,7 +82,6 @@ pub enum Message {
         reply: Reply<()>,
     },
     SimulateGpus {
-        machine: Machine,
         count: u16,
         reply: Reply<()>,
     },
@@ -84,10 +90,12 @@ pub enum Message {
         until: Time,
     },
     Report(Report),
+    /// The GPUs of this machine as they are.
+    Gpus(Reading),
     /// The directory of an ended run was cleared.
     Tidied(RunId),
     /// A question about live facts.
-    Ask(Box<dyn FnOnce(&World) + Send>),
+    Ask(Question),
 }
 
 pub struct Engine {
@@ -97,6 +105,9 @@ pub struct Engine {
     pub store: Store,
     pub world: World,
     pub machine: Machine,
+    pub gpus: Gpus,
+    /// None while GPUs are simulated.
+    pub watcher: Option<Watcher>,
     pub node: Node,
     pub specs: RunSpecs,
     pub log: ServiceLog,
@@ -114,6 +125,8 @@ struct Turn {
     batch: Batch,
     /// Given an answer when the batch is on disk, or failed.
     replies: Vec<Answer>,
+    /// For service.log, beside those of the events.
+    lines: Vec<String>,
 }
 
 impl Turn {
@@ -159,7 +172,9 @@ impl Engine {
             Err(error) => self.log.write(&[format!("Error: {}", error.problem())]),
         }
         let mut turn = Turn::default();
-        self.report(Report::Machine(self.machine.clone()), &mut turn, &mut watch);
+        for message in self.first_look(&mut turn, &mut watch) {
+            self.take(message, &mut turn, &mut watch);
+        }
         loop {
             self.finish(turn, &mut watch);
             if self.world.stopping() && (self.leaves_jobs || self.world.active_runs().next().is_none()) {
@@ -228,7 +243,8 @@ impl Engine {
         match message {
             Message::Report(report) => self.report(report, turn, watch),
             Message::Tidied(run) => watch.tidied.push(run),
-            Message::Ask(question) => question(&self.world),
+            Message::Gpus(reading) => self.gpus_read(reading, turn, watch),
+            Message::Ask(question) => question(&self.world, &self.gpus),
             Message::Submit { specs, reply } => match self.submit(specs, turn) {
                 Ok(ids) => turn.replies.push(Box::new(move |done| drop(reply.send(done.map(|()| ids))))),
                 Err(problem) => drop(reply.send(Err(problem))),
@@ -257,10 +273,8 @@ impl Engine {
                 }
                 Err(problem) => drop(reply.send(Err(problem))),
             },
-            Message::SimulateGpus { machine, count, reply } => {
-                self.machine = machine.clone();
-                self.report(Report::Machine(machine), turn, watch);
-                turn.batch.meta.push(("simulated_gpus", count.to_string()));
+            Message::SimulateGpus { count, reply } => {
+                self.simulate_gpus(count, turn, watch);
                 turn.replies.push(Box::new(move |done| drop(reply.send(done))));
             }
             Message::Looked { until } => turn.batch.meta.push(("looked_at", until.0.to_string())),
@@ -311,7 +325,18 @@ impl Engine {
 
     /// In the words of a client: a job that is not live ended, or never was.
     fn refused(&self, refusal: Refusal, verb: &str) -> Problem {
-        let (Refusal::NotLive(id) | Refusal::WrongState(id)) = refusal;
+        let id = match refusal {
+            Refusal::NotLive(id) | Refusal::WrongState(id) => id,
+            Refusal::NoSuchGpus { machine, missing } => {
+                let known = self.world.machines().find(|known| known.id == machine);
+                let exist = known.map(|known| known.gpu_set().iter().collect()).unwrap_or_default();
+                return Problem::NoSuchGpus {
+                    machine: machine_name(machine),
+                    missing: missing.iter().collect(),
+                    exist,
+                };
+            }
+        };
         match self.store.state(id) {
             Ok(Some((state, gpus))) => Problem::WrongState { id: id.to_string(), verb: verb.to_string(), state, gpus },
             Ok(None) => Problem::NoSuchJob { id: id.to_string() },
@@ -359,7 +384,8 @@ impl Engine {
         for reply in turn.replies {
             reply(Ok(()));
         }
-        self.tell(&turn.batch, watch);
+        self.look_again_after(&turn.batch.events);
+        self.tell(&turn.batch, turn.lines, watch);
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
@@ -377,6 +403,7 @@ impl Engine {
         // A stop that failed did not happen either.
         let stopping = self.world.stopping() && !turn.batch.events.contains(&Event::Stopping);
         self.leaves_jobs &= stopping;
+        self.log.write(&turn.lines);
         self.log.write(&[format!("Error: {problem}")]);
         self.world = self.restored();
         self.world.record(&Event::MachineRead(self.machine.clone()));
@@ -419,7 +446,7 @@ impl Engine {
         for effect in effects {
             match effect {
                 Effect::Start { run, lease } => match self.store.launch(run) {
-                    Ok(Some(launch)) => starts.push(self.specs.run_spec(run, &lease, launch)),
+                    Ok(Some(launch)) => starts.push(self.specs.run_spec(run, &lease, launch, &self.machine.gpus)),
                     Ok(None) => self.start_failed(run, "its record is gone".into()),
                     Err(error) => self.start_failed(run, error.problem().to_string()),
                 },
@@ -459,9 +486,8 @@ impl Engine {
         RunPlace { run, dir }
     }
 
-    fn tell(&mut self, batch: &Batch, watch: &mut Watch) {
+    fn tell(&mut self, batch: &Batch, mut lines: Vec<String>, watch: &mut Watch) {
         let now = clock::now();
-        let mut lines = Vec::new();
         for event in &batch.events {
             let command = |job| match batch.new.get(&job) {
                 Some(row) => row.spec.command.text(),

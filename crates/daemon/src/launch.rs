@@ -7,9 +7,10 @@ use nexus_api::env::{Env, is_reserved};
 use nexus_api::jobs::JobSpec;
 use nexus_api::run_dir::{self, RunSpec, Warning};
 use nexus_core::ids::RunId;
+use nexus_core::machine::Gpu;
 use nexus_core::run::Lease;
 
-use crate::config::Config;
+use crate::config::{Config, Visible};
 use crate::store::Launch;
 
 /// Window of a job whose submitter had none.
@@ -30,8 +31,14 @@ impl RunSpecs {
         RunSpecs { log_dir, shell, config }
     }
 
-    pub fn run_spec(&self, run: RunId, lease: &Lease, launch: Launch) -> RunSpec {
-        let env = environment(run, lease, &launch);
+    /// `gpus` are those of the machine: the lease names them by number.
+    pub fn run_spec(&self, run: RunId, lease: &Lease, launch: Launch, gpus: &[Gpu]) -> RunSpec {
+        let real: Vec<&Gpu> = gpus.iter().filter(|gpu| lease.gpus.contains(gpu.index) && !gpu.simulated).collect();
+        let uuids: Vec<String> = real.iter().map(|gpu| gpu.uuid.clone()).collect();
+        // One that vanished a moment ago has no UUID here: then numbers must do.
+        let by_uuid = self.config.gpus.visible == Visible::Uuid && uuids.len() == lease.gpus.len();
+        let visible = if by_uuid { uuids.join(",") } else { lease.gpus.to_string() };
+        let env = environment(run, lease, visible, &launch);
         let dir = launch.dir;
         let JobSpec { command, cwd, request, tty, window, out, .. } = launch.spec;
         let (columns, rows) = window.filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or(USUAL_WINDOW);
@@ -61,21 +68,21 @@ impl RunSpecs {
             // The node knows these two.
             reports: PathBuf::new(),
             cgroup_base: None,
+            gpu_locks: uuids,
         }
     }
 }
 
 /// The submitter's environment, then what nobody can override.
-fn environment(run: RunId, lease: &Lease, launch: &Launch) -> Env {
+fn environment(run: RunId, lease: &Lease, visible: String, launch: &Launch) -> Env {
     let mut env: Env =
         launch.env.iter().filter(|(name, _)| !is_reserved(name)).map(|(n, v)| (n.clone(), v.clone())).collect();
     env.extend(launch.secrets.iter().filter(|(name, _)| !is_reserved(name)).map(|(n, v)| (n.clone(), v.clone())));
     env.entry("TERM".into()).or_insert_with(|| "xterm-256color".into());
-    let gpus = lease.gpus.to_string();
-    env.insert("CUDA_VISIBLE_DEVICES".into(), gpus.clone());
+    env.insert("CUDA_VISIBLE_DEVICES".into(), visible);
     env.insert("CUDA_DEVICE_ORDER".into(), "PCI_BUS_ID".into());
     env.insert("NEXUS_JOB_ID".into(), run.job.to_string());
-    env.insert("NEXUS_GPU_ID".into(), gpus);
+    env.insert("NEXUS_GPU_ID".into(), lease.gpus.to_string());
     env.insert("NEXUS_ATTEMPT".into(), run.number.to_string());
     env.insert("NEXUS_RUN_DIR".into(), launch.dir.to_string_lossy().into_owned());
     if let Some(word) = &launch.last_failure {
@@ -90,4 +97,53 @@ fn find_program(name: &str) -> Option<PathBuf> {
     }
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|program| program.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use nexus_core::ids::MachineId;
+
+    use super::*;
+    use crate::config::GpuConfig;
+
+    fn gpu(index: u16, simulated: bool) -> Gpu {
+        let (uuid, name) = (format!("GPU-{index}"), String::new());
+        Gpu { index, uuid, name, memory_mib: 1, free_mib: 1, simulated, obstacle: None }
+    }
+
+    fn run_spec(visible: Visible, leased: &[u16], gpus: &[Gpu]) -> RunSpec {
+        let config = Config { gpus: GpuConfig { visible, ..GpuConfig::default() }, ..Config::default() };
+        let specs = RunSpecs::new(config, "/logs".into());
+        let spec = serde_json::from_str(r#"{"command": {"shell": "true"}, "cwd": "/"}"#).unwrap();
+        let launch =
+            Launch { spec, env: Arc::default(), secrets: Env::new(), dir: "/logs/job_abc".into(), last_failure: None };
+        let lease = Lease { machine: MachineId::LOCAL, gpus: leased.iter().copied().collect(), cpus: 0 };
+        specs.run_spec("abc.1".parse().unwrap(), &lease, launch, gpus)
+    }
+
+    #[test]
+    fn a_job_sees_its_gpus_by_number_or_by_card_and_real_ones_are_locked() {
+        let real = [gpu(0, false), gpu(1, false), gpu(2, false)];
+        let made_up = [gpu(0, true), gpu(1, true)];
+        type Case<'a> = (Visible, &'a [u16], &'a [Gpu], &'a str, &'a [&'a str]);
+        let table: [Case; 6] = [
+            (Visible::Index, &[0, 2], &real, "0,2", &["GPU-0", "GPU-2"]),
+            (Visible::Uuid, &[0, 2], &real, "GPU-0,GPU-2", &["GPU-0", "GPU-2"]),
+            (Visible::Uuid, &[], &real, "", &[]),
+            (Visible::Index, &[1], &made_up, "1", &[]),
+            (Visible::Uuid, &[1], &made_up, "1", &[]),
+            // One vanished a moment ago.
+            (Visible::Uuid, &[2, 3], &real, "2,3", &["GPU-2"]),
+        ];
+        for (visible, leased, gpus, seen, locks) in table {
+            let spec = run_spec(visible, leased, gpus);
+            let value = |name: &str| spec.env.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+            let numbers: Vec<String> = leased.iter().map(u16::to_string).collect();
+            assert_eq!(value("CUDA_VISIBLE_DEVICES"), Some(seen), "{visible:?} {leased:?}");
+            assert_eq!(value("NEXUS_GPU_ID"), Some(numbers.join(",").as_str()), "{visible:?} {leased:?}");
+            assert_eq!(spec.gpu_locks, locks, "{visible:?} {leased:?}");
+        }
+    }
 }

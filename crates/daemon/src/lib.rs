@@ -5,11 +5,11 @@
 mod clock;
 mod config;
 mod engine;
+mod gpus;
 mod home;
 mod http;
 mod ids;
 mod launch;
-mod machine;
 mod narrate;
 mod select;
 mod service_log;

@@ -12,6 +12,7 @@ use nexus_core::run::Outcome;
 use nexus_core::time::Time;
 use nexus_core::world::World;
 
+use crate::store::machine_name;
 use crate::words;
 
 /// Remembers where each run is, since an end no longer says it.
@@ -59,10 +60,10 @@ impl Narrator {
             Event::JobEnded { job, end, .. } => self.ended(*job, end),
             Event::QueuePaused => "Queue paused by user".into(),
             Event::QueueResumed => "Queue resumed by user".into(),
-            Event::MachineRead(machine) => match machine.gpus.len() {
-                1 => format!("Found 1 GPU{}", simulated(machine.gpus[0].simulated)),
-                count => format!("Found {count} GPUs{}", simulated(machine.gpus.iter().any(|gpu| gpu.simulated))),
-            },
+            Event::GpuPaused { index, .. } => format!("GPU {index} paused by user"),
+            Event::GpuResumed { index, .. } => format!("GPU {index} resumed by user"),
+            // What is different about its GPUs is told by those who read them.
+            Event::MachineRead(_) => return None,
             Event::DiskFull { full: true } => "Disk full: no job is started until there is room".into(),
             Event::DiskFull { full: false } => "Disk has room again".into(),
             Event::Stopping => "Service stopping".into(),
@@ -103,10 +104,6 @@ impl Narrator {
     }
 }
 
-fn simulated(any: bool) -> &'static str {
-    if any { " (simulated)" } else { "" }
-}
-
 fn failure(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Exited { code } => format!("exit {code}"),
@@ -135,6 +132,9 @@ pub fn told(event: &Event) -> Option<What> {
         Event::QueuePaused => Some(What::Queue { paused: true }),
         Event::QueueResumed => Some(What::Queue { paused: false }),
         Event::MachineRead(machine) => Some(What::Machine { name: machine.name.clone() }),
+        Event::GpuPaused { machine, .. } | Event::GpuResumed { machine, .. } => {
+            Some(What::Machine { name: machine_name(*machine) })
+        }
         Event::Stopping => Some(What::Stopping),
         Event::StopAsked { .. } | Event::RunEnded { .. } | Event::DiskFull { .. } => None,
     }

@@ -23,13 +23,14 @@ use tokio::sync::{broadcast, oneshot};
 
 use crate::config::Config;
 use crate::engine::{Engine, Message};
+use crate::gpus::{self, Gpus};
 use crate::home::{HomeLock, Reserve, claim};
 use crate::http::{self, App, OwnerOnly};
 use crate::ids::IdMaker;
 use crate::launch::RunSpecs;
 use crate::service_log::ServiceLog;
 use crate::store::{Readers, Store};
-use crate::{clock, config, machine};
+use crate::{clock, config};
 
 /// Events a slow client may fall behind before it is told to read anew.
 const EVENTS_KEPT: usize = 4096;
@@ -147,7 +148,9 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         outbox: to_engine.clone(),
         store,
         world,
-        machine: machine::local(simulated),
+        machine: gpus::unread(),
+        gpus: Gpus::new(simulated),
+        watcher: None,
         node,
         specs: RunSpecs::new(config, log_dir.clone()),
         log,

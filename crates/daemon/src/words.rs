@@ -83,19 +83,37 @@ pub fn request(request: &JobRequest) -> Request {
         gpus: request.gpus,
         cpus: request.cpus.unwrap_or(if request.gpus == 0 { 1 } else { 0 }),
         on: request.on.as_ref().map(|indices| indices.iter().copied().collect()),
+        force: request.force,
     }
 }
 
 pub fn waiting(waiting: &Waiting) -> WaitingWord {
-    let list = |set: &Option<GpuSet>| set.map(|set| set.iter().collect());
+    let indices = |set: GpuSet| set.iter().collect::<Vec<u16>>();
+    let list = |set: &Option<GpuSet>| set.map(indices);
     match waiting {
         Waiting::Held => WaitingWord::Held,
         Waiting::QueuePaused => WaitingWord::QueuePaused,
         Waiting::DiskFull => WaitingWord::DiskFull,
         Waiting::Stopping => WaitingWord::Stopping,
         Waiting::Retry { until } => WaitingWord::Retry { until: clock::rfc3339(*until) },
-        Waiting::NoSuchGpus { need, exist, on } => WaitingWord::NoSuchGpus { need: *need, exist: *exist, on: list(on) },
-        Waiting::Gpus { need, free, on } => WaitingWord::Gpus { need: *need, free: *free, on: list(on) },
+        Waiting::NoSuchGpus { need, on, count } => WaitingWord::NoSuchGpus {
+            need: *need,
+            exist: count.exist(),
+            on: list(on),
+            mig: indices(count.mig),
+            left_out: indices(count.left_out),
+        },
+        Waiting::Gpus { need, on, count } => WaitingWord::Gpus {
+            need: *need,
+            free: count.free,
+            on: list(on),
+            held: count.held,
+            outside: count.outside,
+            paused: count.paused,
+            unreadable: count.unreadable,
+            mig: indices(count.mig),
+            left_out: indices(count.left_out),
+        },
         Waiting::NoSuchCpus { need, exist } => WaitingWord::NoSuchCpus { need: *need, exist: *exist },
         Waiting::Cpus { need, free } => WaitingWord::Cpus { need: *need, free: *free },
         Waiting::Next => WaitingWord::Next,

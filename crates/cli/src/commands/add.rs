@@ -79,7 +79,9 @@ fn check(spec: &JobSpec) -> Result<(), CliError> {
 pub fn warn_if_hopeless(jobs: &[Job], app: &App) {
     let Some(job) = jobs.first() else { return };
     match &job.waiting {
-        Some(Waiting::NoSuchGpus { exist: 0, on: None, .. }) => {
+        Some(Waiting::NoSuchGpus { exist: 0, on: None, mig, left_out, .. })
+            if mig.is_empty() && left_out.is_empty() =>
+        {
             app.ui.warn("there is no GPU here: the job waits for one; --gpus 0 runs it on the CPU");
         }
         Some(Waiting::NoSuchGpus { .. } | Waiting::NoSuchCpus { .. }) => {

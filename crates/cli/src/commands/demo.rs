@@ -1,4 +1,4 @@
-//! `nexus demo`: a throw-away service with simulated GPUs shows what nexus does.
+//! `nexus demo`: a throw-away service shows what nexus does.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -22,9 +22,10 @@ const JOBS: &[(&str, &str)] = &[
     ("report", "echo all numbers are in"),
 ];
 
-/// Show what nexus does, with simulated GPUs
+/// Show what nexus does, on your GPUs or simulated ones
 ///
-/// In a temporary home, with a service of its own and two simulated GPUs; everything is deleted at the end.
+/// In a temporary home, with a service of its own, on the GPUs that are free, or on two simulated ones where there
+/// are none; everything is deleted at the end.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -58,8 +59,13 @@ struct Stage<'a> {
 
 impl Stage<'_> {
     async fn play(&self) -> Result<(), CliError> {
-        self.ui.say(&format!("A demo in {}; its two GPUs are simulated, its jobs are real.\n", self.dir.display()));
-        self.nexus(&["start", "--simulate-gpus", "2"])?;
+        self.ui.say(&format!("A demo in {}; its jobs are real.\n", self.dir.display()));
+        self.nexus(&["start"])?;
+        let machines = self.client.gpus().await?;
+        if machines.iter().flat_map(|machine| &machine.gpus).all(|gpu| gpu.obstacle.is_some()) {
+            self.ui.say("\nNo GPU is free here: two simulated ones stand in.");
+            self.nexus(&["start", "--simulate-gpus", "2"])?;
+        }
         for (name, command) in JOBS {
             self.nexus(&["add", "--name", name, command])?;
         }

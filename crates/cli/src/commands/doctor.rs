@@ -1,10 +1,11 @@
 //! `nexus doctor`: is all well, and if not, what mends it.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 
 use nexus_api::paths::Home;
-use nexus_api::service::{Service, Status};
+use nexus_api::service::{Obstacle, Service, Status};
 use rustix::fs::{Access, access, statvfs};
 use serde::Serialize;
 
@@ -17,7 +18,7 @@ use crate::render::text::counted;
 const LITTLE_DISK_BYTES: u64 = 1 << 30;
 const NO_DISK_BYTES: u64 = 64 << 20;
 
-/// Check service, home, disk, programs and GPUs
+/// Check service, home, disk, programs, driver and GPUs
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -56,6 +57,8 @@ pub async fn run(args: DoctorArgs, app: &App) -> Result<ExitCode, CliError> {
         program_check("bash", "commands run in sh instead", "install bash"),
         gpu_check(status.as_ref()),
     ];
+    let of_service = service.as_ref().into_iter().flat_map(|service| [driver_check(service), locks_check(service)]);
+    let checks: Vec<Finding> = checks.into_iter().chain(of_service.flatten()).collect();
     let bad = checks.iter().any(|finding| finding.level == Level::Bad);
     match args.json {
         true => app.ui.json(&Report { service, checks })?,
@@ -177,8 +180,66 @@ fn gpu_check(status: Option<&Status>) -> Finding {
             let says = format!("{}, {simulated} simulated", counted(count as u64, "GPU"));
             found(name, Level::Warn, says, Some("nexus start --simulate-gpus 0 ends the simulation"))
         }
-        count => found(name, Level::Ok, counted(count as u64, "GPU"), None),
+        count => {
+            let silent = gpus().filter(|gpu| matches!(gpu.obstacle, Some(Obstacle::Unreadable { .. }))).count();
+            let says = counted(count as u64, "GPU");
+            match silent {
+                0 => found(name, Level::Ok, says, None),
+                _ => found(name, Level::Bad, format!("{says}, {silent} cannot be read"), Some("nexus gpus says why")),
+            }
+        }
     }
+}
+
+/// Nothing to look at while GPUs are simulated.
+fn driver_check(service: &Service) -> Option<Finding> {
+    if service.simulated_gpus > 0 {
+        return None;
+    }
+    let name = "driver";
+    let driver = service.gpu_driver.as_deref().map(|version| format!("version {version}")).unwrap_or_default();
+    Some(match (service.gpu_error.as_deref(), service.gpu_source.as_deref()) {
+        (Some(error), _) => {
+            let mend = "nvidia-smi must work; after an update of the driver the machine has to be restarted";
+            found(name, Level::Bad, format!("GPUs cannot be read: {error}"), Some(mend))
+        }
+        (None, Some("nvml")) => {
+            found(name, Level::Ok, format!("{driver}, read by NVML").trim_start_matches(", "), None)
+        }
+        (None, Some(source)) => {
+            let says = format!("{driver}, read by {source}: NVML cannot be loaded");
+            let mend = "install the driver's libnvidia-ml.so.1: readings are quicker and say more";
+            found(name, Level::Warn, says.trim_start_matches(", "), Some(mend))
+        }
+        (None, None) => {
+            found(name, Level::Warn, "there is no NVIDIA driver", Some("install it where there are NVIDIA GPUs"))
+        }
+    })
+}
+
+/// Services of different users keep off each other's GPUs by locks in a folder that all can write.
+fn locks_check(service: &Service) -> Option<Finding> {
+    let name = "gpu locks";
+    let folder = Path::new(service.gpu_locks.as_deref()?);
+    let shown = folder.display();
+    let mend = format!("chmod 1777 {shown}");
+    Some(match std::fs::metadata(folder) {
+        Ok(found) if !found.is_dir() => Finding {
+            name,
+            level: Level::Bad,
+            says: format!("{shown} is not a folder: GPUs cannot be locked"),
+            mend: Some(format!("rm {shown}")),
+        },
+        Ok(found) if found.mode() & 0o1777 != 0o1777 => {
+            let says = format!("{shown} is not open to all: services of other users may take the same GPU");
+            Finding { name, level: Level::Warn, says, mend: Some(mend) }
+        }
+        Ok(_) => found(name, Level::Ok, format!("{shown} is open to all"), None),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            found(name, Level::Ok, format!("{shown} is made by the first job on a GPU"), None)
+        }
+        Err(error) => found(name, Level::Warn, format!("{shown}: {error}"), Some(&mend)),
+    })
 }
 
 /// The path itself, or the nearest parent that exists.
@@ -198,6 +259,53 @@ mod tests {
         let finding = gpu_check(Some(&samples::status(vec![gpu], vec![])));
         assert_eq!((finding.level, finding.says.as_str()), (Level::Warn, "1 GPU, 1 simulated"));
         assert_eq!(gpu_check(Some(&samples::status(vec![], vec![]))).level, Level::Warn);
+    }
+
+    fn service() -> Service {
+        serde_json::from_str(include_str!("../../../api/frozen/v1/service.json")).unwrap()
+    }
+
+    #[test]
+    fn the_driver_and_how_it_is_read() {
+        let with = |source: Option<&str>, error: Option<&str>| {
+            let service =
+                Service { gpu_source: source.map(String::from), gpu_error: error.map(String::from), ..service() };
+            let finding = driver_check(&service).unwrap();
+            assert_eq!(finding.mend.is_none(), finding.level == Level::Ok);
+            (finding.level, finding.says)
+        };
+        assert_eq!(with(Some("nvml"), None), (Level::Ok, "version 550.54.15, read by NVML".into()));
+        assert_eq!(with(Some("nvidia-smi"), None).0, Level::Warn);
+        assert_eq!(with(None, None), (Level::Warn, "there is no NVIDIA driver".into()));
+        assert_eq!(with(Some("nvml"), Some("it hangs")), (Level::Bad, "GPUs cannot be read: it hangs".into()));
+        assert_eq!(driver_check(&Service { simulated_gpus: 2, ..service() }), None);
+    }
+
+    #[test]
+    fn locks_need_a_folder_that_all_can_write() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let look = |folder: &Path| {
+            locks_check(&Service { gpu_locks: Some(folder.display().to_string()), ..service() }).unwrap()
+        };
+        let private = look(dir.path());
+        assert_eq!((private.level, private.mend), (Level::Warn, Some(format!("chmod 1777 {}", dir.path().display()))));
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
+        assert_eq!(look(dir.path()).level, Level::Ok);
+        assert_eq!(look(&dir.path().join("none")).level, Level::Ok);
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(look(&file).level, Level::Bad);
+        assert_eq!(locks_check(&Service { gpu_locks: None, ..service() }), None);
+    }
+
+    #[test]
+    fn gpus_that_cannot_be_read_are_bad() {
+        let mut gpu = samples::gpu(0);
+        assert_eq!(gpu_check(Some(&samples::status(vec![gpu.clone()], vec![]))).level, Level::Ok);
+        gpu.obstacle = Some(Obstacle::Unreadable { error: "it fell off the bus".into() });
+        let finding = gpu_check(Some(&samples::status(vec![gpu, samples::gpu(1)], vec![])));
+        assert_eq!((finding.level, finding.says.as_str()), (Level::Bad, "2 GPUs, 1 cannot be read"));
     }
 
     #[test]

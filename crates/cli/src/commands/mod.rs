@@ -7,6 +7,7 @@ pub mod demo;
 pub mod doctor;
 pub mod first;
 pub mod forget;
+pub mod gpus;
 pub mod help;
 pub mod history;
 pub mod hold;

@@ -67,15 +67,15 @@ pub async fn watch(client: &Client, ui: &Ui, json: bool, enough: impl Fn(&Status
         if enough(&status) {
             return Ok(());
         }
-        if !something_happened(&mut events).await {
+        if !something_happened(&mut events, REDRAW_EVERY).await {
             events = ends::listen(client).await?;
         }
     }
 }
 
 /// Waits for an event or the next regular picture; false when the service is gone.
-async fn something_happened(events: &mut Events) -> bool {
-    match timeout_at(Instant::now() + REDRAW_EVERY, events.next()).await {
+pub async fn something_happened(events: &mut Events, redraw_every: Duration) -> bool {
+    match timeout_at(Instant::now() + redraw_every, events.next()).await {
         Ok(None) => return false,
         Ok(Some(_)) => {}
         Err(_) => return true,

@@ -69,8 +69,6 @@ fn node(job: &Job, capacity: Capacity, now: &Zoned) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nexus_api::jobs::Waiting;
-
     use super::*;
     use crate::render::paint::PLAIN;
     use crate::render::samples;
@@ -78,7 +76,7 @@ mod tests {
     #[test]
     fn columns_of_squeue() {
         let mut waits = samples::queued("def");
-        waits.waiting = Some(Waiting::Gpus { need: 1, free: 0, on: None });
+        waits.waiting = Some(samples::gpus_needed(1, [0, 2, 0, 0, 0]));
         waits.name = Some("日".repeat(300));
         let capacity = Capacity { gpus: 2, cpus: 8 };
         assert_eq!(
@@ -86,7 +84,7 @@ mod tests {
             "\
 JOBID  NAME                      USER  ST  TIME     GPUS  NODELIST(REASON)
 abc    python train.py           ann   R   2:15:00  2     local:0,1
-def    日日日日日日日日日日日日日日日日日日日日日日日…  ann   PD  0:00     1     (waits for 1 GPU (0 of 2 free))
+def    日日日日日日日日日日日日日日日日日日日日日日日…  ann   PD  0:00     1     (needs 1 GPU: 2 held by jobs)
 "
         );
     }

@@ -2,6 +2,7 @@
 
 pub mod doctor;
 pub mod failure;
+pub mod gpus;
 pub mod history;
 pub mod ls;
 pub mod outcome;

@@ -57,13 +57,22 @@ pub fn on_place(job: &Job) -> String {
 
 /// `RTX 3090, 24GB`
 pub fn model(gpu: &Gpu) -> String {
-    let kept: Vec<&str> = gpu.name.split_whitespace().filter(|word| !["NVIDIA", "GeForce"].contains(word)).collect();
-    let name = if gpu.simulated { "simulated".to_string() } else { kept.join(" ") };
-    let gib = (gpu.memory_mib + 512) / 1024;
+    let name = if gpu.simulated { "simulated".to_string() } else { short_name(&gpu.name) };
     match name.is_empty() {
-        true => format!("{gib}GB"),
-        false => format!("{name}, {gib}GB"),
+        true => memory(gpu),
+        false => format!("{name}, {}", memory(gpu)),
     }
+}
+
+/// Without its maker and family.
+pub fn short_name(name: &str) -> String {
+    let kept: Vec<&str> = name.split_whitespace().filter(|word| !["NVIDIA", "GeForce"].contains(word)).collect();
+    super::text::printable(&kept.join(" "))
+}
+
+/// `24GB`
+pub fn memory(gpu: &Gpu) -> String {
+    format!("{}GB", (gpu.memory_mib + 512) / 1024)
 }
 
 #[cfg(test)]

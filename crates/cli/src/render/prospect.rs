@@ -7,7 +7,7 @@ use super::paint::Paint;
 use super::place;
 use super::reason::{self, Capacity};
 
-/// `abc  position 3, waits for 1 GPU (0 of 2 free)`
+/// `abc  position 3, needs 1 GPU: 2 held by jobs`
 pub fn line(job: &Job, capacity: Capacity, now: &Zoned, paint: Paint) -> String {
     format!("{}  {}", paint.id(&job.id), of_job(job, capacity, now))
 }
@@ -46,8 +46,8 @@ mod tests {
         let (capacity, now) = (Capacity { gpus: 2, cpus: 8 }, samples::now());
         let mut job = samples::queued("abc");
         job.position = Some(3);
-        job.waiting = Some(Waiting::Gpus { need: 1, free: 0, on: None });
-        assert_eq!(line(&job, capacity, &now, PLAIN), "abc  position 3, waits for 1 GPU (0 of 2 free)");
+        job.waiting = Some(samples::gpus_needed(1, [0, 2, 0, 0, 0]));
+        assert_eq!(line(&job, capacity, &now, PLAIN), "abc  position 3, needs 1 GPU: 2 held by jobs");
         assert_eq!(line(&samples::running("abc", &[0]), capacity, &now, PLAIN), "abc  starts now on GPU 0");
         let mut held = samples::queued("abc");
         held.state = State::Held;

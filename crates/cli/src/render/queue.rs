@@ -29,7 +29,7 @@ fn priority(job: &Job, prioritised: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nexus_api::jobs::{State, Waiting};
+    use nexus_api::jobs::State;
 
     use super::*;
     use crate::render::paint::PLAIN;
@@ -39,7 +39,7 @@ mod tests {
     fn the_queue_in_its_order() {
         let mut first = samples::queued("abc");
         first.position = Some(1);
-        first.waiting = Some(Waiting::Gpus { need: 2, free: 1, on: None });
+        first.waiting = Some(samples::gpus_needed(2, [1, 3, 0, 0, 0]));
         let mut second = samples::queued("def");
         second.state = State::Held;
         second.command = "echo 1\necho 2".into();
@@ -47,10 +47,10 @@ mod tests {
         assert_eq!(
             queue(&[first, second], capacity, &samples::now(), true, PLAIN),
             "\
-POS  ID   REASON                          COMMAND
-1    abc  waits for 2 GPUs (1 of 4 free)  python train.py
--    def  held: nexus release def         echo 1
-                                          echo 2
+POS  ID   REASON                                COMMAND
+1    abc  needs 2 GPUs: 1 free, 3 held by jobs  python train.py
+-    def  held: nexus release def               echo 1
+                                                echo 2
 "
         );
     }

@@ -1,8 +1,8 @@
 //! Jobs and GPUs to draw in tests.
 
 use jiff::Zoned;
-use nexus_api::jobs::{Job, JobRequest, State};
-use nexus_api::service::{Gpu, Machine, RecentFailure, Status};
+use nexus_api::jobs::{Job, JobRequest, State, Waiting};
+use nexus_api::service::{Gpu, GpuProcess, Machine, Obstacle, RecentFailure, Status};
 
 pub fn now() -> Zoned {
     "2024-10-24T17:45:00+02:00[Europe/Berlin]".parse().unwrap()
@@ -14,8 +14,36 @@ pub fn gpu(index: u16) -> Gpu {
         uuid: format!("GPU-{index}"),
         name: "NVIDIA GeForce RTX 3090".into(),
         memory_mib: 24268,
-        simulated: false,
-        jobs: vec![],
+        ..Gpu::default()
+    }
+}
+
+/// At work.
+pub fn read_gpu(index: u16) -> Gpu {
+    Gpu { used_mib: Some(20012), load_percent: Some(97), temperature_c: Some(71), power_w: Some(342), ..gpu(index) }
+}
+
+/// With somebody else's process.
+pub fn foreign_gpu(index: u16) -> Gpu {
+    Gpu {
+        used_mib: Some(700),
+        load_percent: Some(0),
+        temperature_c: Some(34),
+        processes: vec![process(4312, None)],
+        obstacle: Some(Obstacle::InUse { pids: vec![4312] }),
+        ..gpu(index)
+    }
+}
+
+pub fn process(pid: u32, job: Option<&str>) -> GpuProcess {
+    GpuProcess {
+        pid,
+        user: Some("alice".into()),
+        name: Some("python".into()),
+        memory_mib: Some(642),
+        graphics: false,
+        job: job.map(String::from),
+        foreign: job.is_none(),
     }
 }
 
@@ -60,6 +88,15 @@ pub fn queued(id: &str) -> Job {
     }
 }
 
+/// Free, held, in use outside, paused, unreadable.
+pub fn gpus_needed(need: u16, [free, held, outside, paused, unreadable]: [u16; 5]) -> Waiting {
+    Waiting::Gpus { need, free, on: None, held, outside, paused, unreadable, mig: vec![], left_out: vec![] }
+}
+
+pub fn no_such_gpus(need: u16, exist: u16) -> Waiting {
+    Waiting::NoSuchGpus { need, exist, on: None, mig: vec![], left_out: vec![] }
+}
+
 /// On since 15:30, two hours and a quarter.
 pub fn running(id: &str, gpus: &[u16]) -> Job {
     let request = JobRequest { gpus: gpus.len() as u16, ..JobRequest::default() };
@@ -98,6 +135,10 @@ pub fn failure(id: &str) -> RecentFailure {
     }
 }
 
+pub fn machine(gpus: Vec<Gpu>) -> Machine {
+    Machine { name: "local".into(), cpus: 8, gpus, error: None }
+}
+
 pub fn status(gpus: Vec<Gpu>, active: Vec<Job>) -> Status {
     Status {
         queue_paused: false,
@@ -107,7 +148,7 @@ pub fn status(gpus: Vec<Gpu>, active: Vec<Job>) -> Status {
         failed: 0,
         killed: 0,
         failures: vec![],
-        machines: vec![Machine { name: "local".into(), cpus: 8, gpus }],
+        machines: vec![machine(gpus)],
         active,
         disk_free_bytes: 1 << 40,
     }

@@ -113,6 +113,9 @@ pub fn needs(request: &JobRequest) -> String {
         (count, None) => text::counted(count.into(), "GPU"),
         (count, Some(on)) => format!("{} of {}", text::counted(count.into(), "GPU"), place::index_list(on)),
     }];
+    if request.force {
+        parts[0].push_str(", paused or not");
+    }
     if let Some(cpus) = request.cpus {
         parts.push(text::counted(cpus.into(), "CPU"));
     }
@@ -230,7 +233,11 @@ Environment: 1 variable (nexus show abc --env)
             time_seconds: Some(14400),
             signal: Some(SignalBefore { signal: 10, before_seconds: 120 }),
             grace_seconds: Some(10),
+            force: true,
         };
-        assert_eq!(needs(&request), "2 GPUs of 0-3, 4 CPUs, at most 4h, USR1 2m before the end, grace 10s");
+        assert_eq!(
+            needs(&request),
+            "2 GPUs of 0-3, paused or not, 4 CPUs, at most 4h, USR1 2m before the end, grace 10s"
+        );
     }
 }

@@ -5,7 +5,7 @@ use nexus_api::jobs::Job;
 use nexus_api::service::{Gpu, Machine, Status};
 
 use super::paint::Paint;
-use super::{outcome, place, text, time};
+use super::{gpus, outcome, place, text, time};
 
 /// Below this the disk is told about.
 const LITTLE_DISK_BYTES: u64 = 1 << 30;
@@ -14,7 +14,7 @@ pub fn status(status: &Status, now: &Zoned, paint: Paint) -> String {
     let mut lines = head(status, now, paint);
     for machine in &status.machines {
         lines.push(String::new());
-        lines.extend(gpus(machine, status, now, paint));
+        lines.extend(of_machine(machine, status, now, paint));
     }
     let cpu_jobs: Vec<&Job> = status.active.iter().filter(|job| job.request.gpus == 0).collect();
     if !cpu_jobs.is_empty() {
@@ -46,23 +46,33 @@ fn head(status: &Status, now: &Zoned, paint: Paint) -> Vec<String> {
     lines
 }
 
-fn gpus(machine: &Machine, status: &Status, now: &Zoned, paint: Paint) -> Vec<String> {
-    let of_machine = if status.machines.len() > 1 { format!(" of {}", machine.name) } else { String::new() };
+fn of_machine(machine: &Machine, status: &Status, now: &Zoned, paint: Paint) -> Vec<String> {
+    let whose = if status.machines.len() > 1 { format!(" of {}", machine.name) } else { String::new() };
+    if let Some(error) = machine.error.as_ref().filter(|_| machine.gpus.is_empty()) {
+        let error = paint.error(&format!("cannot be read: {}", text::first_line(error)));
+        return vec![format!("GPUs{whose}: {error}"), "  nexus doctor".into()];
+    }
     if machine.gpus.is_empty() {
         return vec![
-            format!("GPUs{of_machine}: none found"),
+            format!("GPUs{whose}: none found"),
             "  nexus add --gpus 0 \"command\" runs a job on the CPU".into(),
         ];
     }
-    let mut lines = vec![format!("GPUs{of_machine}:")];
+    let mut lines = vec![format!("GPUs{whose}:")];
     lines.extend(machine.gpus.iter().flat_map(|gpu| gpu_lines(gpu, status, now, paint)));
     lines
 }
 
 fn gpu_lines(gpu: &Gpu, status: &Status, now: &Zoned, paint: Paint) -> Vec<String> {
     let header = paint.gpu(&format!("GPU {} ({}):", gpu.index, place::model(gpu)));
+    let mut also: Vec<String> = gpu.paused.then(|| paint.state("paused")).into_iter().collect();
+    also.extend(gpus::obstacle(gpu, paint));
     if gpu.jobs.is_empty() {
-        return vec![format!("{header} {}", paint.available("Available"))];
+        // What is to be said first stands where Available would.
+        let first = if also.is_empty() { paint.available("Available") } else { also.remove(0) };
+        let mut lines = vec![format!("{header} {first}")];
+        lines.extend(also.into_iter().map(|line| format!("  {line}")));
+        return lines;
     }
     let mut lines = vec![header];
     for id in &gpu.jobs {
@@ -71,6 +81,8 @@ fn gpu_lines(gpu: &Gpu, status: &Status, now: &Zoned, paint: Paint) -> Vec<Strin
             None => lines.push(format!("  Job ID: {}", paint.id(id))),
         }
     }
+    lines.extend(gpus::load(gpu).map(|load| format!("  Load: {load}")));
+    lines.extend(also.into_iter().map(|line| format!("  {line}")));
     lines
 }
 
@@ -93,6 +105,8 @@ fn job_lines(job: &Job, now: &Zoned, paint: Paint) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use nexus_api::service::Obstacle;
+
     use super::*;
     use crate::render::paint::PLAIN;
     use crate::render::samples;
@@ -147,6 +161,13 @@ GPUs: none found
     }
 
     #[test]
+    fn a_driver_that_fails_is_not_a_box_without_gpus() {
+        let mut seen = samples::status(vec![], vec![]);
+        seen.machines[0].error = Some("the driver hangs".into());
+        assert!(drawn(&seen).ends_with("GPUs: cannot be read: the driver hangs\n  nexus doctor\n"));
+    }
+
+    #[test]
     fn wide_simulated_and_cpu_jobs() {
         let mut gpus = vec![samples::gpu(0), samples::gpu(1), samples::gpu(2)];
         for gpu in &mut gpus {
@@ -180,10 +201,56 @@ CPU:
     }
 
     #[test]
+    fn what_is_in_the_way_of_jobs_is_said() {
+        let paused = Gpu { paused: true, ..samples::gpu(0) };
+        let foreign = samples::foreign_gpu(1);
+        let both = Gpu { paused: true, ..samples::foreign_gpu(2) };
+        let with = |index, obstacle| Gpu { obstacle: Some(obstacle), ..samples::gpu(index) };
+        let unreadable = with(3, Obstacle::Unreadable { error: "it fell off the bus".into() });
+        let mut busy = Gpu { paused: true, jobs: vec!["abc".into()], ..samples::foreign_gpu(6) };
+        (busy.used_mib, busy.load_percent) = (Some(20012), Some(97));
+        let gpus = vec![
+            paused,
+            foreign,
+            both,
+            unreadable,
+            with(4, Obstacle::Mig),
+            with(5, Obstacle::LeftOut),
+            busy,
+            with(7, Obstacle::Locked { user: Some("bob".into()), pid: Some(7) }),
+        ];
+        let drawn = drawn(&samples::status(gpus, vec![samples::running("abc", &[6])]));
+        assert_eq!(
+            drawn.split_once("GPUs:\n").unwrap().1,
+            "\
+GPU 0 (RTX 3090, 24GB): paused
+GPU 1 (RTX 3090, 24GB): in use outside nexus (pid 4312 alice python, 642MB)
+GPU 2 (RTX 3090, 24GB): paused
+  in use outside nexus (pid 4312 alice python, 642MB)
+GPU 3 (RTX 3090, 24GB): cannot be read: it fell off the bus; takes no job
+GPU 4 (RTX 3090, 24GB): in MIG mode: takes no job
+GPU 5 (RTX 3090, 24GB): left out by gpus.use: takes no job
+GPU 6 (RTX 3090, 24GB):
+  Job ID: abc
+  Command: python train.py
+  Runtime: 2h 15m
+  Started: 15:30
+  Load: 97%, 19.5 of 24GB
+  paused
+  in use outside nexus (pid 4312 alice python, 642MB)
+GPU 7 (RTX 3090, 24GB): in use outside nexus (nexus of bob)
+"
+        );
+    }
+
+    #[test]
     fn colours_of_the_specification() {
         let seen = samples::status(vec![samples::gpu(0)], vec![]);
         let text = status(&seen, &samples::now(), Paint { on: true });
         assert!(text.starts_with("Queue: \x1b[34m3 jobs pending\x1b[0m \x1b[33m[RUNNING]\x1b[0m\n"), "{text:?}");
         assert!(text.ends_with("\x1b[37mGPU 0 (RTX 3090, 24GB):\x1b[0m \x1b[92mAvailable\x1b[0m\n"), "{text:?}");
+        let paused = Gpu { paused: true, ..samples::gpu(0) };
+        let text = status(&samples::status(vec![paused], vec![]), &samples::now(), Paint { on: true });
+        assert!(text.ends_with(" \x1b[33mpaused\x1b[0m\n"), "{text:?}");
     }
 }

@@ -3,12 +3,12 @@
 use jiff::Zoned;
 use nexus_api::command::quote;
 use nexus_api::jobs::{Job, State, Waiting};
-use nexus_api::service::Machine;
+use nexus_api::service::{Gpu, Machine, Obstacle};
 use nexus_api::why::Why;
 
 use super::paint::Paint;
 use super::reason::{self, Capacity};
-use super::{failure, outcome, place, show, text, time};
+use super::{failure, gpus, outcome, place, show, text, time};
 
 /// Column of the values.
 const VALUE_COLUMN: usize = 12;
@@ -107,6 +107,7 @@ fn of_waiting(answer: &mut Answer, why: &Why, now: &Zoned) {
     answer.rows("Needs", &[show::needs(&job.request)]);
     answer.rows("There is", &[there_is(&why.machines)]);
     answer.rows("Held by", &holders(&why.holders, now, answer.paint));
+    answer.rows("Not free", &not_free(why, answer.paint));
     if let Some(run) = why.runs.last()
         && let Some(end) = &run.outcome
     {
@@ -156,10 +157,47 @@ fn to_type_while_waiting(waiting: &Waiting, why: &Why) -> Vec<(String, String)> 
     }
 }
 
-/// To come first, and to end whom it waits for: the one that has run longest.
+/// GPUs it may have on which no job runs.
+fn idle<'a>(why: &'a Why) -> impl Iterator<Item = &'a Gpu> {
+    let on = match &why.job.waiting {
+        Some(Waiting::Gpus { on, .. }) => Some(on.as_deref()),
+        _ => None,
+    };
+    let all = why.machines.iter().flat_map(|machine| &machine.gpus).filter(|gpu| gpu.jobs.is_empty());
+    all.filter(move |gpu| on.is_some_and(|on| on.is_none_or(|allowed| allowed.contains(&gpu.index))))
+}
+
+/// `GPU 1: in use outside nexus (pid 4312 alice python, 642MB)`
+fn not_free(why: &Why, paint: Paint) -> Vec<String> {
+    let paused = |gpu: &Gpu| gpu.paused.then(|| paint.state("paused"));
+    let why_not = |gpu| paused(gpu).into_iter().chain(gpus::obstacle(gpu, paint)).collect::<Vec<_>>().join(", ");
+    let told = idle(why).filter(|gpu| gpu.paused || gpu.obstacle.is_some());
+    told.map(|gpu| format!("GPU {}: {}", gpu.index, why_not(gpu))).collect()
+}
+
+/// What brings GPUs back on which nothing of ours runs.
+fn to_free(why: &Why) -> Vec<(String, String)> {
+    let mut lines = Vec::new();
+    let paused: Vec<u16> = idle(why).filter(|gpu| gpu.paused).map(|gpu| gpu.index).collect();
+    if !paused.is_empty() {
+        let gpus = place::index_list(&paused);
+        lines.push((format!("nexus resume {gpus}"), "to let jobs start there again".to_string()));
+    }
+    let blocked = |is: fn(&Obstacle) -> bool| idle(why).any(|gpu| gpu.obstacle.as_ref().is_some_and(is));
+    if blocked(|obstacle| matches!(obstacle, Obstacle::InUse { .. })) {
+        let ignore = "nexus config set gpus.ignore NAME".to_string();
+        lines.push((ignore, "if that program or user need not count".to_string()));
+    }
+    if blocked(|obstacle| matches!(obstacle, Obstacle::Unreadable { .. })) {
+        lines.push(("nexus doctor".to_string(), "to see what is wrong with the driver".to_string()));
+    }
+    lines
+}
+
+/// To free what is not, to come first, and to end whom it waits for: the one that has run longest.
 fn in_the_way(why: &Why) -> Vec<(String, String)> {
     let id = &why.job.id;
-    let mut lines = Vec::new();
+    let mut lines = to_free(why);
     if why.job.position.is_some_and(|position| position > 1) {
         lines.push((format!("nexus first {id}"), "to put it before the others".to_string()));
     }
@@ -256,7 +294,12 @@ mod tests {
             job,
             runs: vec![],
             holders: vec![],
-            machines: vec![Machine { name: "local".into(), cpus: 8, gpus: vec![samples::gpu(0), samples::gpu(1)] }],
+            machines: vec![Machine {
+                name: "local".into(),
+                cpus: 8,
+                gpus: vec![samples::gpu(0), samples::gpu(1)],
+                error: None,
+            }],
             pending: 5,
             last_lines: vec![],
             cwd_exists: true,
@@ -277,7 +320,7 @@ mod tests {
     #[test]
     fn who_holds_it_and_what_to_type() {
         let mut job = samples::queued("abc");
-        (job.position, job.waiting) = (Some(2), Some(Waiting::Gpus { need: 1, free: 0, on: None }));
+        (job.position, job.waiting) = (Some(2), Some(samples::gpus_needed(1, [0, 2, 0, 0, 0])));
         let mut facts = facts(job);
         for (gpu, id) in facts.machines[0].gpus.iter_mut().zip(["def", "ghi"]) {
             gpu.jobs = vec![id.into()];
@@ -288,7 +331,7 @@ mod tests {
         assert_eq!(
             told(&facts),
             "\
-abc: waits for 1 GPU (0 of 2 free)
+abc: needs 1 GPU: 2 held by jobs
   Command:  python train.py
   Position: 2 of 5
   Needs:    1 GPU
@@ -303,6 +346,22 @@ abc: waits for 1 GPU (0 of 2 free)
     }
 
     #[test]
+    fn what_keeps_jobs_off_each_gpu_is_named() {
+        let mut job = samples::queued("abc");
+        (job.position, job.waiting) = (Some(1), Some(samples::gpus_needed(1, [0, 0, 1, 1, 0])));
+        let mut facts = facts(job);
+        facts.machines[0].gpus[0].paused = true;
+        facts.machines[0].gpus[1] = samples::foreign_gpu(1);
+        let told = told(&facts);
+        assert!(
+            told.contains("  Not free: GPU 0: paused\n            GPU 1: in use outside nexus (pid 4312 "),
+            "{told}"
+        );
+        assert!(told.contains("  Type:     nexus resume 0 "), "{told}");
+        assert!(told.contains("nexus config set gpus.ignore NAME "), "{told}");
+    }
+
+    #[test]
     fn each_way_to_wait_has_something_to_type() {
         for (waiting, command) in [
             (Waiting::Held, "nexus release abc"),
@@ -310,9 +369,9 @@ abc: waits for 1 GPU (0 of 2 free)
             (Waiting::DiskFull, "nexus forget"),
             (Waiting::Stopping, "nexus start"),
             (Waiting::Retry { until: "2024-10-24T15:50:00Z".into() }, "nexus logs abc"),
-            (Waiting::NoSuchGpus { need: 1, exist: 0, on: None }, "nexus add --gpus 0 'python train.py'"),
-            (Waiting::NoSuchGpus { need: 4, exist: 2, on: None }, "nexus add --gpus 2 'python train.py'"),
-            (Waiting::Gpus { need: 1, free: 0, on: Some(vec![0]) }, "nexus first abc"),
+            (samples::no_such_gpus(1, 0), "nexus add --gpus 0 'python train.py'"),
+            (samples::no_such_gpus(4, 2), "nexus add --gpus 2 'python train.py'"),
+            (samples::gpus_needed(1, [0, 1, 0, 0, 0]), "nexus first abc"),
             (Waiting::NoSuchCpus { need: 64, exist: 8 }, "nexus add --cpus 8 'python train.py'"),
             (Waiting::Cpus { need: 8, free: 2 }, "nexus wait abc"),
             (Waiting::Next, "nexus show abc"),

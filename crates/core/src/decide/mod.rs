@@ -40,8 +40,7 @@ fn plan(world: &World, now: Time) -> Vec<Event> {
         let (request, jobs) = &mut buckets[number];
         let Ok(lease) = place::place(request, &free) else { continue };
         let left = free.get_mut(&lease.machine).expect("placed on a machine with room");
-        left.gpus = left.gpus.minus(lease.gpus);
-        left.cpus -= lease.cpus;
+        left.take(&lease);
         let run = RunId { job, number: world.job(job).expect("queued jobs are live").runs + 1 };
         events.push(Event::Planned { run, lease, at: now });
         heads.extend(jobs.next().map(|head| (*head, number)));

@@ -1,10 +1,10 @@
 //! What survives a crash: job records, folded from the committed events as a store would, not as the
 //! World does. [`World::restore`] starts from here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nexus_core::event::{Event, Requeue};
-use nexus_core::ids::{JobId, RunId};
+use nexus_core::ids::{JobId, MachineId, RunId};
 use nexus_core::job::{End, Job, Place, Retries, State};
 use nexus_core::run::{Phase, Run};
 use nexus_core::world::World;
@@ -14,12 +14,14 @@ pub struct Disk {
     pub jobs: BTreeMap<JobId, Job>,
     pub ended: BTreeMap<JobId, End>,
     pub queue_paused: bool,
+    pub paused_gpus: BTreeSet<(MachineId, String)>,
     next_turn: i64,
 }
 
 impl Disk {
     pub fn world(&self) -> World {
-        World::restore(self.jobs.values().cloned(), self.queue_paused, self.next_turn)
+        let world = World::restore(self.jobs.values().cloned(), self.queue_paused, self.next_turn);
+        world.with_paused_gpus(self.paused_gpus.iter().cloned())
     }
 
     /// The run, if the disk knows it as its job's current one.
@@ -72,6 +74,12 @@ impl Disk {
             }
             Event::QueuePaused => self.queue_paused = true,
             Event::QueueResumed => self.queue_paused = false,
+            Event::GpuPaused { machine, uuid, .. } => {
+                assert!(self.paused_gpus.insert((*machine, uuid.clone())), "{uuid} is paused twice");
+            }
+            Event::GpuResumed { machine, uuid, .. } => {
+                assert!(self.paused_gpus.remove(&(*machine, uuid.clone())), "{uuid} was not paused");
+            }
             Event::RunEnded { .. } | Event::MachineRead(_) | Event::DiskFull { .. } | Event::Stopping => {}
         }
     }

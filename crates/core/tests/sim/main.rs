@@ -1,11 +1,13 @@
 //! A seeded simulation of the four steps under faults: crashes, failed commits, lost, late and repeated
-//! reports, launches in flight. A ledger of what really ran is compared with what nexus says.
+//! reports, launches in flight, GPUs that fail, vanish, return and are used by others. A ledger of what really
+//! ran is compared with what nexus says.
 //!
 //! `NEXUS_SIM_SEED=7` plays one seed, `NEXUS_SIM_SEEDS=100000` plays more of them.
 #![allow(clippy::disallowed_methods, reason = "a test takes its seed from the environment")]
 
 mod chance;
 mod disk;
+mod hardware;
 mod ledger;
 mod node;
 mod rules;

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use nexus_core::event::{Event, Requeue};
 use nexus_core::ids::{JobId, RunId};
 use nexus_core::job::{End, Failure, Job, KillReason, State};
-use nexus_core::run::{Outcome, Phase, StopCause};
+use nexus_core::run::{Lease, Outcome, Phase, StopCause};
 use nexus_core::time::Time;
 
 use crate::disk::Disk;
+use crate::hardware::Hardware;
 use crate::ledger::Ledger;
 
 /// Smaller goes first: jobs put first (the latest such wish before earlier ones), then the others.
@@ -31,8 +32,8 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// `disk` is as it was before the event.
-    pub fn event(&mut self, event: &Event, disk: &Disk, ledger: &Ledger, now: Time) {
+    /// `disk` is as it was before the event, `hardware` as it was read last.
+    pub fn event(&mut self, event: &Event, disk: &Disk, ledger: &Ledger, hardware: &Hardware, now: Time) {
         if let Some(job) = job_of(event) {
             assert!(!self.ended.contains(&job), "{event:?} after the end of {job}");
         }
@@ -48,7 +49,10 @@ impl Rules {
                 self.wishes -= 1;
                 self.ranks.insert(*job, Rank::Wished { latest_first: self.wishes });
             }
-            Event::Planned { run, .. } => self.planned(*run, disk, now),
+            Event::Planned { run, lease, .. } => {
+                self.planned(*run, disk, now);
+                may_be_leased(*run, lease, disk, hardware);
+            }
             Event::Running { run, at, .. } => {
                 let known = disk.run(*run).map(|run| run.phase);
                 assert_eq!(known, Some(Phase::Starting), "{run} is said to run");
@@ -119,6 +123,21 @@ impl Rules {
     }
 }
 
+/// No lease on a GPU that is held, paused (unless that is to be ignored), or that anything is in the way of.
+fn may_be_leased(run: RunId, lease: &Lease, disk: &Disk, hardware: &Hardware) {
+    let forced = disk.jobs[&run.job].request.force;
+    for index in lease.gpus.iter() {
+        assert!(hardware.is_fine(index), "{run} is planned on GPU {index}, which takes no job");
+        let paused = disk.paused_gpus.contains(&(lease.machine, hardware.uuid(index)));
+        assert!(forced || !paused, "{run} is planned on GPU {index}, which is paused");
+        let held = disk.jobs.values().find(|job| match &job.state {
+            State::Active(other) => other.lease.machine == lease.machine && other.lease.gpus.contains(index),
+            _ => false,
+        });
+        assert!(held.is_none(), "{run} is planned on GPU {index}, which {} holds", held.expect("found").id);
+    }
+}
+
 fn may_start(job: &Job, now: Time) -> bool {
     match job.state {
         State::Queued { not_before } => not_before.is_none_or(|at| at <= now),
@@ -152,8 +171,12 @@ fn job_of(event: &Event) -> Option<JobId> {
         | Event::Running { run, .. }
         | Event::StopAsked { run, .. }
         | Event::RunEnded { run, .. } => Some(run.job),
-        Event::QueuePaused | Event::QueueResumed | Event::MachineRead(_) | Event::DiskFull { .. } | Event::Stopping => {
-            None
-        }
+        Event::QueuePaused
+        | Event::QueueResumed
+        | Event::GpuPaused { .. }
+        | Event::GpuResumed { .. }
+        | Event::MachineRead(_)
+        | Event::DiskFull { .. }
+        | Event::Stopping => None,
     }
 }

@@ -9,7 +9,6 @@ use nexus_core::event::Event;
 use nexus_core::explain::Explainer;
 use nexus_core::ids::{JobId, MachineId};
 use nexus_core::job::{Job, State};
-use nexus_core::machine::{Gpu, Machine};
 use nexus_core::policy::Policy;
 use nexus_core::reconcile::{Seen, reconcile};
 use nexus_core::run::Phase;
@@ -19,11 +18,11 @@ use nexus_core::world::World;
 
 use crate::chance::Chance;
 use crate::disk::Disk;
+use crate::hardware::{CPUS, Hardware, MOST_GPUS};
 use crate::node::Node;
 use crate::rules::Rules;
-use crate::user::{MOST_GPUS, Users};
+use crate::user::Users;
 
-const CPUS: u16 = 4;
 const BEGIN: Time = Time(1_700_000_000_000);
 
 /// The service's process: all of it is lost in a crash.
@@ -48,7 +47,7 @@ pub struct Story {
     rules: Rules,
     node: Node,
     users: Users,
-    gpus: u16,
+    hardware: Hardware,
     engine: Option<Engine>,
     acknowledged: BTreeSet<JobId>,
     /// What happened, line by line, if it is to be told.
@@ -65,7 +64,7 @@ impl Story {
             rules: Rules::default(),
             node: Node::new(!seed.is_multiple_of(8), &mut chance),
             users: Users::new(&mut chance),
-            gpus: chance.below(5) as u16,
+            hardware: Hardware::new(&mut chance),
             engine: None,
             acknowledged: BTreeSet::new(),
             trace: told.then(Vec::new),
@@ -84,10 +83,11 @@ impl Story {
         self.note(format_args!("the faults stop"));
         self.node.faults = false;
         self.crash();
-        self.gpus = MOST_GPUS;
+        self.hardware.mend();
         self.boot();
         let held = self.disk.jobs.values().filter(|job| job.state == State::Held).map(|job| job.id).collect();
-        self.turn(vec![Command::ResumeQueue, Command::Release(held)]);
+        let all = Command::ResumeGpus { machine: MachineId::LOCAL, gpus: (0..MOST_GPUS).collect() };
+        self.turn(vec![Command::ResumeQueue, all, Command::Release(held)]);
         for _ in 0..20_000 {
             if self.disk.jobs.values().all(|job| !can_ever_run(job)) {
                 return self.audit();
@@ -121,9 +121,9 @@ impl Story {
 
     /// What happens to machine and service from outside.
     fn mischief(&mut self) {
-        if self.chance.one_in(60) && self.gpus < MOST_GPUS {
-            self.gpus += 1;
-            self.note(format_args!("one more GPU"));
+        if self.chance.one_in(8) {
+            let what = self.hardware.change(&mut self.chance);
+            self.note(format_args!("{what}"));
             self.tell_machine();
         }
         if self.chance.one_in(80) {
@@ -167,7 +167,7 @@ impl Story {
     }
 
     fn tell_machine(&mut self) {
-        let machine = machine(self.gpus);
+        let machine = self.hardware.machine();
         if let Some(engine) = &mut self.engine {
             apply::report(&mut engine.world, Report::Machine(machine), &self.policy, self.now);
         }
@@ -214,7 +214,7 @@ impl Story {
             let answer = apply::command(&mut engine.world, command.clone(), self.now);
             if let Err(refusal) = answer {
                 assert!(before == engine.world, "refused, and yet something changed: {command:?}");
-                refused_rightly(&before, refusal);
+                refused_rightly(&before, &self.hardware, refusal);
             }
             batch.answers.push((command, answer.as_ref().map(|_| ()).map_err(|refusal| *refusal)));
             batch.events.extend(answer.unwrap_or_default());
@@ -231,7 +231,7 @@ impl Story {
     fn commit(&mut self, batch: &Batch) {
         for event in &batch.events {
             self.note(format_args!("on disk {event:?}"));
-            self.rules.event(event, &self.disk, &self.node.ledger, self.now);
+            self.rules.event(event, &self.disk, &self.node.ledger, &self.hardware, self.now);
             self.disk.write(event);
         }
         let engine = self.engine.as_mut().expect("an engine commits");
@@ -251,7 +251,7 @@ impl Story {
         let world = &self.engine.as_ref().expect("an engine commits").world;
         assert!(world.jobs().eq(self.disk.jobs.values()), "World and disk differ");
         let mut restored = self.disk.world();
-        apply::report(&mut restored, Report::Machine(machine(self.gpus)), &self.policy, self.now);
+        apply::report(&mut restored, Report::Machine(self.hardware.machine()), &self.policy, self.now);
         check(&restored).unwrap_or_else(|broken| panic!("after restore: {broken}"));
         if !world.stopping() {
             let planned = decide(&mut restored, self.now);
@@ -278,6 +278,11 @@ impl Story {
                 (Command::Submit(jobs), Ok(())) => self.acknowledged.extend(jobs.iter().map(|job| job.id)),
                 (Command::Remove(jobs), Ok(())) => {
                     assert!(jobs.iter().all(|job| self.disk.ended.contains_key(job)), "removed, yet alive: {jobs:?}");
+                }
+                (Command::PauseGpus { machine, gpus }, Ok(())) => {
+                    let resumed = answers.iter().any(|(other, _)| matches!(other, Command::ResumeGpus { .. }));
+                    let on_disk = |index| self.disk.paused_gpus.contains(&(*machine, self.hardware.uuid(index)));
+                    assert!(resumed || gpus.iter().all(on_disk), "the pause of {gpus:?} is lost");
                 }
                 _ => {}
             }
@@ -321,22 +326,20 @@ impl Story {
     }
 }
 
-fn machine(gpus: u16) -> Machine {
-    let gpu =
-        |index| Gpu { index, uuid: format!("GPU-{index}"), name: "Pretend".into(), memory_mib: 1024, simulated: true };
-    Machine { id: MachineId::LOCAL, name: "local".into(), cpus: CPUS, gpus: (0..gpus).map(gpu).collect() }
-}
-
 /// Whether it fits on the largest machine of the story.
 fn can_ever_run(job: &Job) -> bool {
     let allowed = (0..MOST_GPUS).filter(|gpu| job.request.on.is_none_or(|on| on.contains(*gpu))).count();
     allowed >= usize::from(job.request.gpus) && job.request.cpus <= CPUS
 }
 
-fn refused_rightly(world: &World, refusal: Refusal) {
+fn refused_rightly(world: &World, hardware: &Hardware, refusal: Refusal) {
     match refusal {
         Refusal::NotLive(job) => assert!(world.job(job).is_none(), "{job} is said not to live, and does"),
         Refusal::WrongState(job) => assert!(world.job(job).is_some(), "{job} is said to live, and does not"),
+        Refusal::NoSuchGpus { missing, .. } => {
+            let there = missing.iter().find(|index| hardware.exists(*index));
+            assert!(!missing.is_empty() && there.is_none(), "GPU {there:?} of {missing:?} is there");
+        }
     }
 }
 

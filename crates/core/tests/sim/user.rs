@@ -2,14 +2,13 @@
 
 use nexus_core::apply::Command;
 use nexus_core::event::NewJob;
-use nexus_core::ids::JobId;
+use nexus_core::ids::{JobId, MachineId};
 use nexus_core::request::{GpuSet, Request};
 use nexus_core::time::Time;
 
 use crate::chance::Chance;
 use crate::disk::Disk;
-
-pub const MOST_GPUS: u16 = 6;
+use crate::hardware::MOST_GPUS;
 
 /// With so many live jobs users wait: a short queue meets more of what can happen.
 const PATIENCE: usize = 16;
@@ -27,7 +26,7 @@ impl Users {
     }
 
     pub fn command(&mut self, disk: &Disk, chance: &mut Chance, now: Time) -> Command {
-        match chance.below(40) {
+        match chance.below(44) {
             0..18 if disk.jobs.len() < PATIENCE => {
                 Command::Submit((0..1 + chance.below(4)).map(|_| self.job(chance, now)).collect())
             }
@@ -38,6 +37,8 @@ impl Users {
             28..32 => Command::Release(self.some_jobs(disk, chance)),
             32..35 => Command::First(self.some_jobs(disk, chance)),
             35 => Command::PauseQueue,
+            40..42 => Command::PauseGpus { machine: MachineId::LOCAL, gpus: some_gpus(chance) },
+            42..44 => Command::ResumeGpus { machine: MachineId::LOCAL, gpus: some_gpus(chance) },
             _ => Command::ResumeQueue,
         }
     }
@@ -70,5 +71,10 @@ fn request(chance: &mut Chance) -> Request {
     let gpus = chance.pick(&[0, 1, 1, 1, 2, 2, 3, 4]);
     let cpus = if gpus == 0 { chance.below(4) } else { chance.pick(&[0, 0, 0, 1, 3]) };
     let on: GpuSet = (0..MOST_GPUS).filter(|_| !chance.one_in(3)).collect();
-    Request { gpus, cpus: cpus as u16, on: chance.one_in(4).then_some(on) }
+    Request { gpus, cpus: cpus as u16, on: chance.one_in(4).then_some(on), force: chance.one_in(6) }
+}
+
+/// One or two; not all of them exist.
+fn some_gpus(chance: &mut Chance) -> GpuSet {
+    (0..1 + chance.below(2)).map(|_| chance.below(u64::from(MOST_GPUS)) as u16).collect()
 }

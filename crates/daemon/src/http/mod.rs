@@ -4,6 +4,7 @@ mod actions;
 mod checks;
 mod events;
 mod extract;
+mod gpus;
 mod jobs;
 mod logs;
 mod problem;
@@ -32,6 +33,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{broadcast, oneshot};
 
 use crate::engine::{Message, Reply};
+use crate::gpus::Gpus;
 use crate::store::{Reader, Readers};
 use crate::words;
 
@@ -60,6 +62,8 @@ pub fn router(app: Shared) -> Router {
         .route("/v1/status", get(service::status))
         .route("/v1/queue/pause", post(service::pause))
         .route("/v1/queue/resume", post(service::resume))
+        .route("/v1/gpus", get(gpus::list))
+        .route("/v1/gpus/{word}", post(gpus::act))
         .route("/v1/jobs", get(jobs::list).post(jobs::submit))
         .route("/v1/jobs/rerun", post(jobs::rerun))
         .route("/v1/jobs/{id}", get(jobs::show).post(actions::act))
@@ -85,8 +89,17 @@ impl App {
 
     /// Asks the engine about live facts.
     async fn ask<T: Send + 'static>(&self, question: impl FnOnce(&World) -> T + Send + 'static) -> Result<T, Problem> {
+        self.ask_gpus(move |world, _| question(world)).await
+    }
+
+    /// The same, with what was read of the GPUs.
+    async fn ask_gpus<T, F>(&self, question: F) -> Result<T, Problem>
+    where
+        T: Send + 'static,
+        F: FnOnce(&World, &Gpus) -> T + Send + 'static,
+    {
         let (reply, answer) = oneshot::channel();
-        self.post(Message::Ask(Box::new(move |world| drop(reply.send(question(world))))))?;
+        self.post(Message::Ask(Box::new(move |world, gpus| drop(reply.send(question(world, gpus))))))?;
         answer.await.map_err(|_| Problem::Stopping)
     }
 

@@ -3,29 +3,30 @@
 use axum::Json;
 use axum::extract::State;
 use nexus_api::problem::Problem;
-use nexus_api::service::{Gpu, Machine, RecentFailure, Service, SimulatedGpus, Status, Stop};
+use nexus_api::service::{RecentFailure, Service, SimulatedGpus, Status, Stop};
 use nexus_core::apply::Command;
 use nexus_core::request::MAX_GPUS;
 use nexus_core::time::Time;
-use nexus_core::world::World;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Shared;
 use super::extract::{Asked, Sent};
 use super::problem::Failed;
+use super::{Shared, gpus};
 use crate::engine::Message;
+use crate::gpus::lock_folder;
 use crate::store::JobRow;
-use crate::{clock, home, machine, words};
+use crate::{clock, home, words};
 
 /// Failures named in the status view.
 const FAILURES_SHOWN: u64 = 3;
 
 pub async fn service(State(app): State<Shared>) -> Result<Json<Service>, Failed> {
-    let (queue_paused, simulated_gpus) = app
-        .ask(|world| {
-            let gpus = world.machines().flat_map(|machine| &machine.gpus);
-            (world.queue_paused(), gpus.filter(|gpu| gpu.simulated).count() as u16)
+    let (queue_paused, simulated_gpus, (gpu_source, gpu_driver, gpu_error)) = app
+        .ask_gpus(|world, gpus| {
+            let all = world.machines().flat_map(|machine| &machine.gpus);
+            let simulated = all.filter(|gpu| gpu.simulated).count() as u16;
+            (world.queue_paused(), simulated, (gpus.source().map(String::from), gpus.driver(), gpus.error()))
         })
         .await?;
     Ok(Json(Service {
@@ -40,6 +41,10 @@ pub async fn service(State(app): State<Shared>) -> Result<Json<Service>, Failed>
         database: if app.home.network { "rollback".into() } else { "wal".into() },
         simulated_gpus,
         disk_free_bytes: home::disk_free(&app.home.dir).unwrap_or(0),
+        gpu_source,
+        gpu_driver,
+        gpu_error,
+        gpu_locks: lock_folder().map(|folder| folder.display().to_string()),
     }))
 }
 
@@ -50,8 +55,9 @@ pub struct StatusQuery {
 }
 
 pub async fn status(State(app): State<Shared>, Asked(query): Asked<StatusQuery>) -> Result<Json<Status>, Failed> {
-    let (queue_paused, pending, held, machines) =
-        app.ask(|world| (world.queue_paused(), world.pending(), world.held(), machines(world))).await?;
+    let (queue_paused, pending, held, machines) = app
+        .ask_gpus(|world, read| (world.queue_paused(), world.pending(), world.held(), gpus::machines(world, read)))
+        .await?;
     let (totals, failures, newest, rows) = app
         .read(move |reader| {
             let fail = |error: crate::store::StoreError| error.problem();
@@ -77,30 +83,6 @@ pub async fn status(State(app): State<Shared>, Asked(query): Asked<StatusQuery>)
         active: app.view(rows, false).await?,
         disk_free_bytes: home::disk_free(&app.home.dir).unwrap_or(0),
     }))
-}
-
-pub fn machines(world: &World) -> Vec<Machine> {
-    let on = |machine, index| {
-        let runs = world.active_runs().filter(|run| run.lease.machine == machine && run.lease.gpus.contains(index));
-        runs.map(|run| run.id.job.to_string()).collect()
-    };
-    let view = |machine: &nexus_core::machine::Machine| Machine {
-        name: machine.name.clone(),
-        cpus: machine.cpus,
-        gpus: machine
-            .gpus
-            .iter()
-            .map(|gpu| Gpu {
-                index: gpu.index,
-                uuid: gpu.uuid.clone(),
-                name: gpu.name.clone(),
-                memory_mib: gpu.memory_mib,
-                simulated: gpu.simulated,
-                jobs: on(machine.id, gpu.index),
-            })
-            .collect(),
-    };
-    world.machines().map(view).collect()
 }
 
 /// The newest end that is shown.
@@ -146,7 +128,6 @@ pub async fn simulate(State(app): State<Shared>, Sent(wanted): Sent<SimulatedGpu
         let want = format!("at most {MAX_GPUS}");
         return Err(Failed(Problem::BadField { field: "simulate-gpus".into(), value: count.to_string(), want }));
     }
-    let machine = machine::local(count);
-    app.order(|reply| Message::SimulateGpus { machine, count, reply }).await?;
+    app.order(|reply| Message::SimulateGpus { count, reply }).await?;
     Ok(Json(json!({})))
 }

@@ -7,7 +7,7 @@ use nexus_api::problem::Problem;
 use nexus_api::why::Why;
 
 use super::problem::Failed;
-use super::{Shared, service};
+use super::{Shared, gpus};
 use crate::store::StoreError;
 use crate::{home, view, words};
 
@@ -26,7 +26,7 @@ pub async fn why(State(app): State<Shared>, Path(id): Path<String>) -> Result<Js
     let dir = row.dir.clone();
     let job = app.view(vec![row], false).await?.remove(0);
     let holders = app.view(active, false).await?.into_iter().filter(|other| is_in_the_way(other, &job)).collect();
-    let (machines, pending) = app.ask(|world| (service::machines(world), world.pending())).await?;
+    let (machines, pending) = app.ask_gpus(|world, read| (gpus::machines(world, read), world.pending())).await?;
     // A folder on a dead server may keep this waiting: others are answered meanwhile.
     let (last_lines, cwd_exists) = tokio::task::block_in_place(|| {
         let lines = dir.map(|dir| nexus_node::last_lines(&dir, LAST_LINES)).unwrap_or_default();

@@ -21,13 +21,13 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
 pub use read::{Filter, JobRow, Reader, RunRow};
 pub use spec::Launch;
-pub use write::{Batch, NewRow};
+pub use write::{Batch, NewRow, machine_name};
 
 /// The newest format this nexus knows: the number of steps in [`MIGRATIONS`].
 pub const FORMAT: u32 = MIGRATIONS.len() as u32;
 
 /// Each step brings a database to the next format.
-const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("schema.sql"), include_str!("paused_gpus.sql")];
 
 /// Statements the engine and a reader use over and over are prepared once.
 const STATEMENT_CACHE: usize = 64;

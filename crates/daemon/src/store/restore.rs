@@ -12,6 +12,7 @@ use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::spec::StoredSpec;
+use super::write::machine_named;
 use super::{Store, StoreError};
 use crate::words;
 
@@ -30,7 +31,18 @@ impl Store {
         let jobs: Vec<Job> =
             statement.query_map([], job).map_err(fail)?.collect::<rusqlite::Result<_>>().map_err(fail)?;
         let paused = self.meta("queue")?.as_deref() == Some("paused");
-        Ok(World::restore(jobs, paused, self.next_n))
+        Ok(World::restore(jobs, paused, self.next_n).with_paused_gpus(self.paused_gpus()?))
+    }
+
+    /// By machine and UUID.
+    fn paused_gpus(&self) -> Result<Vec<(MachineId, String)>, StoreError> {
+        let rows: Vec<(String, String)> = self
+            .db
+            .prepare("SELECT machine, uuid FROM paused_gpus")
+            .and_then(|mut statement| statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect())
+            .map_err(|source| self.read_error(source))?;
+        // A machine that is not known any more has no GPU to pause.
+        Ok(rows.into_iter().filter_map(|(machine, uuid)| Some((machine_named(&machine)?, uuid))).collect())
     }
 
     /// Where a run keeps its files; none for a run that was forgotten.

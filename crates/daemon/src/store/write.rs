@@ -155,6 +155,12 @@ impl Writer<'_> {
             Event::JobEnded { job, end, at } => self.job_ended(*job, end, *at)?,
             Event::QueuePaused => drop(self.set_meta("queue", "paused")?),
             Event::QueueResumed => drop(self.set_meta("queue", "running")?),
+            Event::GpuPaused { machine, uuid, .. } => {
+                self.run("INSERT OR IGNORE INTO paused_gpus VALUES (?1, ?2)", [&machine_name(*machine), uuid])?;
+            }
+            Event::GpuResumed { machine, uuid, .. } => {
+                self.run("DELETE FROM paused_gpus WHERE machine = ?1 AND uuid = ?2", [&machine_name(*machine), uuid])?;
+            }
             Event::MachineRead(_) | Event::DiskFull { .. } | Event::Stopping => {}
         }
         Ok(())
@@ -273,6 +279,14 @@ impl Writer<'_> {
             .optional()?;
         self.run("DELETE FROM envs WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE env = ?1)", [env])?;
         Ok(())
+    }
+}
+
+/// The machine of a name in records.
+pub(super) fn machine_named(name: &str) -> Option<MachineId> {
+    match name.strip_prefix("machine ") {
+        Some(number) => number.parse().ok().map(MachineId),
+        None => (name == "local").then_some(MachineId::LOCAL),
     }
 }
 

@@ -57,6 +57,20 @@ fn one_of_another_host_is_refused_until_it_is_adopted() {
 }
 
 #[test]
+fn one_of_before_gpus_could_be_paused_is_migrated_and_a_copy_put_aside() {
+    let (nexus, id) = stopped();
+    let database = nexus.home().join("nexus.db");
+    sql(&database, "DROP TABLE paused_gpus; PRAGMA user_version = 1");
+    nexus.ok(&["start"]);
+    assert!(nexus.home().join("nexus.db.format-1").is_file(), "no copy was put aside");
+    nexus.ok(&["pause", "0"]);
+    nexus.ok(&["release", &id]);
+    assert_eq!(nexus.job(&id)["waiting"]["paused"], 1);
+    nexus.ok(&["resume", "0"]);
+    assert_eq!(nexus.ended(&id)["state"], "completed");
+}
+
+#[test]
 fn one_that_is_none_is_told_and_left_alone() {
     let (nexus, _) = stopped();
     let database = nexus.home().join("nexus.db");

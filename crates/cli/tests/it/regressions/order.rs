@@ -1,4 +1,4 @@
-//! 15, 18, 34: which job starts when, and which must not start.
+//! 15, 18, 29, 34: which job starts when, which must not start, and why.
 
 use nexus_testkit::{Nexus, until};
 use serde_json::{Value, json};
@@ -46,6 +46,66 @@ fn r15_a_pause_sticks_while_jobs_start_and_stop() {
     begun.sort();
     begun.dedup();
     assert_eq!((begun.len(), lines_of(&nexus, "started").len()), (152, 152), "each once");
+}
+
+#[test]
+fn r15_a_pause_of_gpus_sticks_while_jobs_start_and_stop() {
+    let nexus = Nexus::with_gpus(NEXUS, 4);
+    // Where it began, and that it has ended.
+    let job = "echo $NEXUS_GPU_ID >> begun; sleep 0.03";
+    let status = || nexus.json(&["status", "--json"]);
+    let on_paused = || lines_of(&nexus, "begun").iter().filter(|gpu| ["1", "3"].contains(&gpu.as_str())).count();
+    nexus.ok(&["add", "-x", "120", job]);
+    std::thread::scope(|scope| {
+        until("some have begun", || (lines_of(&nexus, "begun").len() > 4).then_some(()));
+        // Two people at once, while jobs come and go.
+        scope.spawn(|| nexus.ok(&["pause", "1"]));
+        scope.spawn(|| nexus.ok(&["add", "-x", "20", job]));
+        nexus.ok(&["pause", "3"]);
+    });
+    let busy = |gpu: &Value| !gpu["jobs"].as_array().expect("a list").is_empty();
+    until("what ran there has ended", || {
+        let gpus = &status()["machines"][0]["gpus"];
+        (!busy(&gpus[1]) && !busy(&gpus[3])).then_some(())
+    });
+    let before = on_paused();
+    nexus.kill_service();
+    nexus.ok(&["start"]);
+    nexus.ok(&["add", "-x", "20", job]);
+    nexus.ok(&["wait", "--all"]);
+    assert_eq!(lines_of(&nexus, "begun").len(), 160, "each once");
+    assert_eq!(on_paused(), before, "some began on a paused GPU");
+    nexus.ok(&["resume", "1,3"]);
+    nexus.ok(&["add", "-x", "40", "--on", "1,3", job]);
+    nexus.ok(&["wait", "--all"]);
+    assert_eq!(on_paused(), before + 40);
+}
+
+#[test]
+fn r29_every_waiting_job_has_a_reason_of_its_own_with_numbers() {
+    let nexus = Nexus::with_gpus(NEXUS, 4);
+    let runs = nexus.add_with(&["--gpus", "2"], "sleep 1000");
+    nexus.in_state(&runs, "running");
+    nexus.ok(&["pause", "2"]);
+    let wide = nexus.add_with(&["--gpus", "3"], "true");
+    let table = [
+        (nexus.add_with(&["--hold"], "true"), "held: nexus release ID"),
+        (nexus.add_with(&["--gpus", "8"], "true"), "needs 8 GPUs, there are 4"),
+        (nexus.add_with(&["--on", "0,1"], "true"), "needs 1 GPU of 0,1: 2 held by jobs"),
+        (nexus.add_with(&["--on", "2"], "true"), "needs 1 GPU of 2: 1 paused"),
+        (nexus.add_with(&["--on", "0,2"], "true"), "needs 1 GPU of 0,2: 1 held by jobs, 1 paused"),
+        (nexus.add_with(&["--on", "9"], "true"), "needs 1 GPU of 9, there are none"),
+        (nexus.add_with(&["--gpus", "4", "--force"], "true"), "needs 4 GPUs: 2 free, 2 held by jobs"),
+        (wide, "needs 3 GPUs: 1 free, 2 held by jobs, 1 paused"),
+    ];
+    let (queue, ls) = (nexus.ok(&["queue"]), nexus.ok(&["ls"]));
+    for (id, reason) in table {
+        let reason = reason.replace("ID", &id);
+        let line = |text: &str| text.lines().find(|line| line.contains(&id)).map(String::from).unwrap_or_default();
+        assert!(line(&queue).contains(&format!("  {reason}  ")), "{reason}: {queue}");
+        assert!(line(&ls).ends_with(&format!("({reason})")), "{reason}: {ls}");
+        assert!(nexus.ok(&["show", &id]).contains(&format!("Waiting:     {reason}\n")), "{reason}");
+    }
 }
 
 #[test]

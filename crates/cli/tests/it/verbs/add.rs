@@ -38,6 +38,7 @@ fn every_option_stands_in_the_job() {
             "USR1@120s",
             "--grace",
             "5s",
+            "--force",
             "--cwd",
             "/",
         ],
@@ -59,12 +60,14 @@ fn every_option_stands_in_the_job() {
     }
     let request = json!({
         "gpus": 2, "cpus": 1, "on": [0, 1, 3], "time_seconds": 5400,
-        "signal": {"signal": 10, "before_seconds": 120}, "grace_seconds": 5,
+        "signal": {"signal": 10, "before_seconds": 120}, "grace_seconds": 5, "force": true,
     });
     assert_eq!(job["request"], request);
     let shown = nexus.ok(&["show", &id]);
     assert!(
-        shown.contains("Needs:       2 GPUs of 0,1,3, 1 CPU, at most 1h30m, USR1 2m before the end, grace 5s"),
+        shown.contains(
+            "Needs:       2 GPUs of 0,1,3, paused or not, 1 CPU, at most 1h30m, USR1 2m before the end, grace 5s"
+        ),
         "{shown}"
     );
 }
@@ -90,7 +93,7 @@ fn ids_alone_are_printed_but_on_a_terminal() {
     assert_eq!(ids.len(), 3);
     assert!(ids.iter().all(|id| id.len() == 3 && id.bytes().all(|byte| byte.is_ascii_lowercase())), "{ids:?}");
     let told = nexus.on_terminal(SCREEN, "", &["add", "--gpus", "2", "true"]).expect_code(0).stdout;
-    assert!(told.contains("position 4, waits for 2 GPUs, there is 1"), "{told}");
+    assert!(told.contains("position 4, needs 2 GPUs, there is 1"), "{told}");
     let quiet = nexus.on_terminal(SCREEN, "", &["add", "--quiet", "--hold", "true"]).expect_code(0).stdout;
     assert_eq!(quiet.trim_end().len(), 3, "{quiet:?}");
 }
@@ -108,10 +111,7 @@ fn json_prints_the_jobs() {
 fn a_dry_run_queues_nothing_and_says_what_would_be() {
     let nexus = Nexus::with_gpus(NEXUS, 2);
     assert_eq!(nexus.ok(&["add", "--dry-run", "true"]), "would start now on GPU 0");
-    assert_eq!(
-        nexus.ok(&["add", "--dry-run", "--gpus", "3", "true"]),
-        "would be queued: waits for 3 GPUs, there are 2"
-    );
+    assert_eq!(nexus.ok(&["add", "--dry-run", "--gpus", "3", "true"]), "would be queued: needs 3 GPUs, there are 2");
     nexus.ok(&["pause"]);
     assert_eq!(nexus.ok(&["add", "--dry-run", "true"]), "would be queued: queue paused: nexus resume");
     assert_eq!(nexus.json(&["add", "--dry-run", "--json", "true"])["jobs"][0]["waiting"]["kind"], "queue-paused");
@@ -125,11 +125,11 @@ fn what_this_machine_does_not_have_is_said_at_once() {
     nexus.start(2);
     assert_eq!(
         said(&["add", "--gpus", "4", "true"]),
-        "warning: the job cannot start here: it waits for 4 GPUs, there are 2\n"
+        "warning: the job cannot start here: it needs 4 GPUs, there are 2\n"
     );
     assert_eq!(
         said(&["add", "--on", "7", "true"]),
-        "warning: the job cannot start here: it waits for 1 GPU of 7, there are none\n"
+        "warning: the job cannot start here: it needs 1 GPU of 7, there are none\n"
     );
     assert_eq!(said(&["add", "--gpus", "2", "true"]), "");
     nexus.start(0);

@@ -15,12 +15,14 @@ fn each_waiting_job_says_why() {
     let held = nexus.add_with(&["--hold"], "echo 1\necho 2");
     let seen = nexus.ok(&["queue"]);
     let lines: Vec<&str> = seen.lines().collect();
-    assert_eq!(lines[0], format!("1  {wide}  waits for 2 GPUs (1 of 2 free)  {long}"));
-    assert_eq!(lines[1], format!("2  {held}  held: nexus release {held}         echo 1"));
+    assert_eq!(lines[0], format!("1  {wide}  needs 2 GPUs: 1 free, 1 held by jobs  {long}"));
+    assert_eq!(lines[1], format!("2  {held}  held: nexus release {held}               echo 1"));
     assert_eq!(lines[2].trim_start(), "echo 2");
     assert!(!seen.contains(&runs));
     let told = nexus.json(&["queue", "--json"]);
-    assert_eq!(told[0]["waiting"], serde_json::json!({"kind": "gpus", "need": 2, "free": 1, "on": null}));
+    let numbers = &told[0]["waiting"];
+    let numbers = ["kind", "need", "free", "held"].map(|name| &numbers[name]);
+    assert_eq!(numbers, [&serde_json::json!("gpus"), &2.into(), &1.into(), &1.into()], "{}", told[0]);
     assert_eq!((&told[0]["position"], &told[1]["position"]), (&1.into(), &2.into()));
 }
 

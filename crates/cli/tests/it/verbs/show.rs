@@ -36,7 +36,7 @@ fn a_waiting_job_says_why_and_a_running_one_where() {
     let waits = nexus.add(LONG);
     let seen = nexus.ok(&["show", &waits]);
     assert!(
-        seen.contains("\nState:       queued\nWaiting:     waits for 1 GPU (0 of 1 free)\nPosition:    1\n"),
+        seen.contains("\nState:       queued\nWaiting:     needs 1 GPU: 1 held by jobs\nPosition:    1\n"),
         "{seen}"
     );
     let seen = nexus.ok(&["show", "0"]);

@@ -1,0 +1,95 @@
+//! What the engine does about GPUs: takes readings, waits for the first, works the machine out anew.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use nexus_api::run_dir::run_of;
+use nexus_core::apply::Report;
+use nexus_core::event::Event;
+use nexus_core::ids::{JobId, MachineId};
+use nexus_core::request::GpuSet;
+use nexus_node::gpu::Reading;
+
+use super::{Engine, Message, Turn, Watch};
+use crate::gpus::{Watcher, WatcherConfig};
+
+/// A driver that takes longer for its first answer is not waited for.
+const FIRST_READING: Duration = Duration::from_secs(2);
+
+impl Engine {
+    /// The machine as it is when the service starts. What came meanwhile is returned in its order.
+    pub(super) fn first_look(&mut self, turn: &mut Turn, watch: &mut Watch) -> Vec<Message> {
+        self.watch_gpus();
+        let mut early = Vec::new();
+        let until = Instant::now() + FIRST_READING;
+        while !self.gpus.are_known() {
+            match self.inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(Message::Gpus(reading)) => self.gpus.take(reading, self.held_gpus()),
+                Ok(message) => early.push(message),
+                Err(_) => {
+                    turn.lines.push("GPUs have not answered yet; jobs wait for them".into());
+                    break;
+                }
+            }
+        }
+        self.look_at_gpus(turn, watch);
+        early
+    }
+
+    /// Reads the real GPUs from here on, unless simulated ones stand in for them.
+    fn watch_gpus(&mut self) {
+        let outbox = self.outbox.clone();
+        // The engine is gone: the service is going down.
+        let sink = move |reading| drop(outbox.send(Message::Gpus(reading)));
+        let poll = self.specs.config.gpus.poll;
+        let wanted = !self.gpus.are_simulated();
+        self.watcher = wanted.then(|| Watcher::start(WatcherConfig { poll }, Box::new(sink)));
+    }
+
+    pub(super) fn gpus_read(&mut self, reading: Reading, turn: &mut Turn, watch: &mut Watch) {
+        self.gpus.take(reading, self.held_gpus());
+        self.look_at_gpus(turn, watch);
+    }
+
+    pub(super) fn simulate_gpus(&mut self, count: u16, turn: &mut Turn, watch: &mut Watch) {
+        self.gpus.simulate(count);
+        self.watch_gpus();
+        self.look_at_gpus(turn, watch);
+        turn.batch.meta.push(("simulated_gpus", count.to_string()));
+    }
+
+    /// Works the machine out anew from the last reading and the settings in force: after each reading, and to be
+    /// called whenever `specs.config.gpus` has changed. What changes nothing is no event.
+    pub(super) fn look_at_gpus(&mut self, turn: &mut Turn, watch: &mut Watch) {
+        let config = &self.specs.config.gpus;
+        if let Some(watcher) = &self.watcher {
+            watcher.set_poll(config.poll);
+        }
+        let held = self.held_gpus();
+        let store = &self.store;
+        let job_of = |dir: &Path| -> Option<JobId> {
+            let run = run_of(dir)?;
+            // A store that cannot be read now knows no run: the next reading asks again.
+            let known = store.run_dir(run).ok().flatten()?;
+            (known == dir).then_some(run.job)
+        };
+        let look = self.gpus.look(config, held, &job_of);
+        turn.lines.extend(look.lines);
+        self.machine = look.machine.clone();
+        self.report(Report::Machine(look.machine), turn, watch);
+    }
+
+    /// A run has ended: what stood in the way of others may have gone with it.
+    pub(super) fn look_again_after(&self, events: &[Event]) {
+        let ended = events.iter().any(|event| matches!(event, Event::RunEnded { .. }));
+        let obstructed = || self.machine.gpus.iter().any(|gpu| gpu.obstacle.is_some());
+        if let Some(watcher) = self.watcher.as_ref().filter(|_| ended && obstructed()) {
+            watcher.look_now();
+        }
+    }
+
+    fn held_gpus(&self) -> GpuSet {
+        let here = self.world.active_runs().filter(|run| run.lease.machine == MachineId::LOCAL);
+        here.fold(GpuSet::EMPTY, |held, run| held.union(run.lease.gpus))
+    }
+}

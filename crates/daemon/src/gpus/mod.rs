@@ -1,0 +1,196 @@
+//! The GPUs of the service's own host: as they were read last, what of it counts, and how that is told.
+//!
+//! Nothing here is on disk. Decisions are made on the [`Machine`] that [`Gpus::look`] works out; the rest, that
+//! changes with every reading, is only shown.
+
+mod change;
+mod sight;
+mod watch;
+
+use std::path::Path;
+
+use nexus_api::service::{self, Obstacle as Shown};
+use nexus_core::ids::{JobId, MachineId};
+use nexus_core::machine::{Gpu, Machine, Obstacle};
+use nexus_core::request::{GpuSet, MAX_GPUS};
+use nexus_node::gpu::{GpuSeen, GpuState, Reading, Source, Vitals};
+
+use crate::config::GpuConfig;
+use sight::Around;
+pub use watch::{Watcher, WatcherConfig, lock_folder};
+
+/// Memory a simulated GPU claims to have.
+const SIMULATED_MEMORY_MIB: u64 = 24 * 1024;
+
+/// Memory in use is rounded down to whole steps before anything is decided on it.
+const MEMORY_STEP_MIB: u64 = 256;
+
+/// What of the GPUs is known beside the World. Lost with the process, and read again.
+pub struct Gpus {
+    /// So many that do not exist stand in for the real ones; 0: none do.
+    simulated: u16,
+    /// GPUs as read last, and those missing in that reading that are remembered.
+    seen: Vec<GpuSeen>,
+    source: Option<Source>,
+    driver: Option<String>,
+    error: Option<String>,
+    was_read: bool,
+    /// What runs of ours held at the last reading; and then or at the one before. Their locks and processes may
+    /// show for a moment after their end.
+    held_then: GpuSet,
+    held_lately: GpuSet,
+    /// As clients see them, but for what the World knows; None until they were found.
+    shown: Option<Vec<service::Gpu>>,
+    told_error: bool,
+}
+
+/// What came of a look.
+pub struct Look {
+    pub machine: Machine,
+    /// For service.log: what is different now.
+    pub lines: Vec<String>,
+}
+
+impl Gpus {
+    pub fn new(simulated: u16) -> Gpus {
+        Gpus {
+            simulated,
+            seen: vec![],
+            source: None,
+            driver: None,
+            error: None,
+            was_read: false,
+            held_then: GpuSet::EMPTY,
+            held_lately: GpuSet::EMPTY,
+            shown: None,
+            told_error: false,
+        }
+    }
+
+    pub fn are_simulated(&self) -> bool {
+        self.simulated > 0
+    }
+
+    /// Whether a look would find what there is.
+    pub fn are_known(&self) -> bool {
+        self.are_simulated() || self.was_read
+    }
+
+    /// From the next look on there are this many that do not exist, or the real ones for 0.
+    pub fn simulate(&mut self, count: u16) {
+        self.simulated = count;
+        self.shown = None;
+    }
+
+    /// Takes in a reading; `held` are the GPUs that runs of this service hold now.
+    pub fn take(&mut self, reading: Reading, held: GpuSet) {
+        self.held_lately = self.held_then.union(held);
+        self.held_then = held;
+        let missing = |gpu: &GpuSeen| reading.gpus.iter().all(|seen| seen.uuid != gpu.uuid && seen.index != gpu.index);
+        let lost = |gpu: GpuSeen| match &reading.error {
+            Some(error) => Some(GpuSeen { state: GpuState::Unreadable { error: error.clone() }, ..gpu }),
+            // A job that runs there goes on, and is shown there.
+            None if held.contains(gpu.index) => {
+                Some(GpuSeen { state: GpuState::Unreadable { error: "it vanished".into() }, ..gpu })
+            }
+            None => None,
+        };
+        let mut seen: Vec<GpuSeen> =
+            std::mem::take(&mut self.seen).into_iter().filter(missing).filter_map(lost).collect();
+        seen.extend(reading.gpus.into_iter().filter(|gpu| gpu.index < MAX_GPUS));
+        seen.sort_by_key(|gpu| gpu.index);
+        self.seen = seen;
+        (self.source, self.driver, self.error) = (reading.source, reading.driver, reading.error);
+        self.was_read = true;
+    }
+
+    /// The machine as the last reading and the settings make it. `held` are the GPUs that runs of this service hold
+    /// now, `job_of` knows which job's a run directory is.
+    pub fn look(&mut self, config: &GpuConfig, held: GpuSet, job_of: &dyn Fn(&Path) -> Option<JobId>) -> Look {
+        let around = Around { config, ours: self.held_lately.union(held), job_of };
+        let shown: Vec<service::Gpu> = match self.simulated {
+            0 => self.seen.iter().map(|seen| sight::of(seen, &around)).collect(),
+            count => (0..count).map(|index| simulated(index, &around)).collect(),
+        };
+        let mut lines = match &self.shown {
+            _ if !self.are_known() => vec![],
+            Some(before) if !before.is_empty() || shown.is_empty() => change::lines(before, &shown),
+            _ => change::found(&shown),
+        };
+        // Where GPUs are known each of them says it.
+        let error = self.error.as_ref().filter(|_| shown.is_empty() && !self.are_simulated());
+        lines.extend(error.filter(|_| !self.told_error).map(|error| format!("GPUs cannot be read: {error}")));
+        self.told_error = error.is_some();
+        let gpus = shown.iter().map(for_decisions).collect();
+        let machine = Machine { gpus, prefer: config.prefer.clone(), ..unread() };
+        self.shown = self.are_known().then_some(shown);
+        Look { machine, lines }
+    }
+
+    /// The GPU as clients see it, but for what the World knows.
+    pub fn shown(&self, index: u16) -> Option<service::Gpu> {
+        self.shown.iter().flatten().find(|gpu| gpu.index == index).cloned()
+    }
+
+    /// How they are read.
+    pub fn source(&self) -> Option<&'static str> {
+        match self.source.filter(|_| !self.are_simulated())? {
+            Source::Nvml => Some("nvml"),
+            Source::Smi => Some("nvidia-smi"),
+        }
+    }
+
+    pub fn driver(&self) -> Option<String> {
+        self.driver.clone().filter(|_| !self.are_simulated())
+    }
+
+    /// Why they cannot be read.
+    pub fn error(&self) -> Option<String> {
+        match self.are_known() {
+            true => self.error.clone().filter(|_| !self.are_simulated()),
+            false => Some("they have not answered yet".into()),
+        }
+    }
+}
+
+/// A GPU that does not exist.
+fn simulated(index: u16, around: &Around) -> service::Gpu {
+    let seen = GpuSeen {
+        index,
+        uuid: format!("SIMULATED-{index}"),
+        name: "Simulated GPU".into(),
+        memory_mib: SIMULATED_MEMORY_MIB,
+        state: GpuState::Read(Vitals::default()),
+    };
+    service::Gpu { simulated: true, used_mib: None, ..sight::of(&seen, around) }
+}
+
+/// The service's own host before its GPUs were read.
+pub fn unread() -> Machine {
+    let cpus = std::thread::available_parallelism().map_or(1, |count| count.get());
+    let cpus = u16::try_from(cpus).unwrap_or(u16::MAX);
+    Machine { id: MachineId::LOCAL, name: "local".into(), cpus, gpus: vec![], prefer: vec![] }
+}
+
+/// What decisions need of a GPU.
+fn for_decisions(gpu: &service::Gpu) -> Gpu {
+    let used_mib = gpu.used_mib.unwrap_or(0) / MEMORY_STEP_MIB * MEMORY_STEP_MIB;
+    Gpu {
+        index: gpu.index,
+        uuid: gpu.uuid.clone(),
+        name: gpu.name.clone(),
+        memory_mib: gpu.memory_mib,
+        free_mib: gpu.memory_mib.saturating_sub(used_mib),
+        simulated: gpu.simulated,
+        obstacle: gpu.obstacle.as_ref().map(|obstacle| match obstacle {
+            Shown::InUse { .. } => Obstacle::InUse,
+            Shown::Locked { .. } => Obstacle::Locked,
+            Shown::Unreadable { .. } => Obstacle::Unreadable,
+            Shown::Mig => Obstacle::Mig,
+            Shown::LeftOut => Obstacle::LeftOut,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

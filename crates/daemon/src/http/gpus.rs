@@ -1,0 +1,96 @@
+//! GPUs as they are, and their pause.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use nexus_api::problem::Problem;
+use nexus_api::service::{Gpu, Machine, OnGpus};
+use nexus_core::apply::Command;
+use nexus_core::ids::MachineId;
+use nexus_core::machine::Machine as Known;
+use nexus_core::request::{GpuSet, MAX_GPUS};
+use nexus_core::world::World;
+
+use super::extract::Sent;
+use super::problem::Failed;
+use super::{App, Shared};
+use crate::engine::Message;
+use crate::gpus::Gpus;
+
+/// `GET /v1/gpus`
+pub async fn list(State(app): State<Shared>) -> Result<Json<Vec<Machine>>, Failed> {
+    Ok(Json(app.ask_gpus(machines).await?))
+}
+
+/// `POST /v1/gpus/pause` and `/v1/gpus/resume`: the GPUs as they are afterwards.
+pub async fn act(
+    State(app): State<Shared>,
+    Path(word): Path<String>,
+    Sent(on): Sent<OnGpus>,
+) -> Result<Json<Vec<Gpu>>, Failed> {
+    let machine = app.machine_named(&on.machine).await?;
+    if let Some(index) = on.gpus.iter().find(|index| **index >= MAX_GPUS) {
+        let want = format!("GPU numbers go up to {}", MAX_GPUS - 1);
+        return Err(Failed(Problem::BadField { field: "gpus".into(), value: index.to_string(), want }));
+    }
+    let gpus: GpuSet = on.gpus.into_iter().collect();
+    let (command, verb) = match word.as_str() {
+        "pause" => (Command::PauseGpus { machine, gpus }, "pause"),
+        "resume" => (Command::ResumeGpus { machine, gpus }, "resume"),
+        other => {
+            let error = format!("there is nothing called {other} to do to GPUs");
+            return Err(Failed(Problem::BadRequest { error }));
+        }
+    };
+    app.order(|reply| Message::Command { command, verb, skip_unfit: false, reply }).await?;
+    let all = app.ask_gpus(machines).await?.into_iter().filter(|found| found.name == on.machine);
+    Ok(Json(all.flat_map(|machine| machine.gpus).filter(|gpu| gpus.contains(gpu.index)).collect()))
+}
+
+impl App {
+    async fn machine_named(&self, name: &str) -> Result<MachineId, Problem> {
+        let known: Vec<(MachineId, String)> =
+            self.ask(|world| world.machines().map(|machine| (machine.id, machine.name.clone())).collect()).await?;
+        if let Some((machine, _)) = known.iter().find(|(_, known)| known == name) {
+            return Ok(*machine);
+        }
+        let names: Vec<String> = known.into_iter().map(|(_, name)| name).collect();
+        let want = format!("machines are {}", names.join(", "));
+        Err(Problem::BadField { field: "machine".into(), value: name.to_string(), want })
+    }
+}
+
+/// All machines, with what was read of their GPUs and what the World knows.
+pub fn machines(world: &World, gpus: &Gpus) -> Vec<Machine> {
+    world
+        .machines()
+        .map(|machine| Machine {
+            name: machine.name.clone(),
+            cpus: machine.cpus,
+            gpus: gpus_of(machine, world, gpus),
+            error: gpus.error().filter(|_| machine.id == MachineId::LOCAL),
+        })
+        .collect()
+}
+
+fn gpus_of(machine: &Known, world: &World, gpus: &Gpus) -> Vec<Gpu> {
+    let paused = world.paused_gpus(machine.id);
+    let jobs = |index| {
+        let runs = world.active_runs().filter(|run| run.lease.machine == machine.id && run.lease.gpus.contains(index));
+        runs.map(|run| run.id.job.to_string()).collect()
+    };
+    let known = |gpu: &nexus_core::machine::Gpu| Gpu {
+        index: gpu.index,
+        uuid: gpu.uuid.clone(),
+        name: gpu.name.clone(),
+        memory_mib: gpu.memory_mib,
+        simulated: gpu.simulated,
+        ..Gpu::default()
+    };
+    let here = |index| (machine.id == MachineId::LOCAL).then(|| gpus.shown(index)).flatten();
+    let view = |gpu: &nexus_core::machine::Gpu| Gpu {
+        jobs: jobs(gpu.index),
+        paused: paused.contains(gpu.index),
+        ..here(gpu.index).unwrap_or_else(|| known(gpu))
+    };
+    machine.gpus.iter().map(view).collect()
+}
