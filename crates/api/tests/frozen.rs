@@ -23,6 +23,7 @@ type Sample = (&'static str, fn(&str));
 const SAMPLES: &[Sample] = &[
     ("run_spec", reads_and_writes::<RunSpec>),
     ("run_spec_least", reads_and_writes::<RunSpec>),
+    ("run_spec_gpu_locks", reads_and_writes::<RunSpec>),
     ("started", reads_and_writes::<Started>),
     ("started_least", reads_and_writes::<Started>),
     ("exit_exited", reads_and_writes::<ExitRecord>),
