@@ -129,10 +129,7 @@ mod tests {
         let error = shell(&text, Duration::from_millis(500)).err().unwrap();
         assert!(matches!(error, RunError::Late(_)), "{error}");
         let pid: u32 = std::fs::read_to_string(file).unwrap().trim().parse().unwrap();
-        let gone = || crate::processes::stat(pid).is_none_or(|stat| stat.zombie);
-        while !gone() {
-            std::thread::yield_now();
-        }
+        nexus_testkit::until("its child is gone", || (!nexus_testkit::alive(pid)).then_some(()));
     }
 
     #[test]

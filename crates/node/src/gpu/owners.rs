@@ -128,9 +128,7 @@ mod tests {
         let mut lines = std::io::BufReader::new(shell.stdout.take().unwrap());
         std::io::BufRead::read_line(&mut lines, &mut line).unwrap();
         let child: u32 = line.trim().parse().unwrap();
-        while program_name(child).as_deref() != Some("sleep") {
-            std::thread::yield_now();
-        }
+        nexus_testkit::until("it sleeps", || (program_name(child).as_deref() == Some("sleep")).then_some(()));
         assert_eq!(run_dir(child), Some("/logs/job_abc".into()));
         assert_eq!(user_of(child).as_deref(), Some(users::name_of(rustix::process::getuid().as_raw()).as_str()));
         assert!(processes::stat(child).unwrap().process.signal(libc::SIGKILL));

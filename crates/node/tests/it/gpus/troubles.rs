@@ -156,7 +156,7 @@ fn r02_a_failing_nvidia_smi_ends_nothing() {
         ),
         ("sleep 600", "did not end within"),
         ("exit 3", "no output"),
-        ("case $1 in *apps*) exit 4;; esac\n", "no output"),
+        (&format!("case $1 in *apps*) exit 4;; esac\n{}", smi_script(500)), "cannot list processes"),
     ];
     for (script, words) in failures {
         fake.set_smi(script);
