@@ -15,6 +15,9 @@ pub const STDOUT: &str = "stdout.log";
 pub const STDERR: &str = "stderr.log";
 pub const ORDER: &str = "order.idx";
 
+/// Tells the processes of a run: each is started with the path of its run directory in this variable.
+pub const RUN_DIR_VARIABLE: &str = "NEXUS_RUN_DIR";
+
 /// Where the `number`th run of a job keeps its files.
 pub fn of_run(log_dir: &Path, job: &str, number: u32) -> PathBuf {
     let job_dir = log_dir.join(format!("job_{job}"));
@@ -63,8 +66,8 @@ pub struct RunSpec {
     pub reports: PathBuf,
     /// Folder of a cgroup (v2) in which the run may make one of its own.
     pub cgroup_base: Option<PathBuf>,
-    /// UUIDs of the GPUs that the shim locks for its run, against other services of this machine.
-    #[serde(default)]
+    /// UUIDs of the GPUs that the shim locks against other services for as long as the run has processes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpu_locks: Vec<String>,
 }
 

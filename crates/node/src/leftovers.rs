@@ -5,13 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nexus_api::run_dir::Started;
+use nexus_api::run_dir::{RUN_DIR_VARIABLE, Started};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::cgroup;
 use crate::processes::{self, Process, Stat};
-use crate::shim::RUN_DIR_VARIABLE;
 
 /// The command is forked right after its shim: a session leader much younger has got its pid later.
 const LEADER_TICKS: u64 = 3000;

@@ -146,6 +146,13 @@ pub fn environment_has(pid: u32, setting: &[u8]) -> bool {
     fs::read(format!("/proc/{pid}/environ")).is_ok_and(|bytes| bytes.split(|byte| *byte == 0).any(|one| one == setting))
 }
 
+/// The value of a variable that a process was started with.
+pub fn environment_value(pid: u32, name: &str) -> Option<Vec<u8>> {
+    let bytes = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut settings = bytes.split(|byte| *byte == 0);
+    settings.find_map(|one| Some(one.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec()))
+}
+
 /// Names this boot of the machine: pids and start times mean nothing beyond it.
 pub fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())

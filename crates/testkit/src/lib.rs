@@ -5,6 +5,7 @@
 mod cast;
 mod chance;
 mod database;
+mod gpus;
 mod output;
 pub mod proc;
 mod session;
@@ -19,6 +20,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 pub use chance::Chance;
+pub use gpus::{FakeGpu, FakeGpus};
 pub use output::Output;
 pub use proc::{alive, children_marked, cmdline};
 pub use session::Session;
@@ -55,6 +57,11 @@ impl Nexus {
         self
     }
 
+    /// Gives this home the GPUs of a file; see [`FakeGpus`].
+    pub fn fake_gpus(self, gpus: &FakeGpus) -> Nexus {
+        gpus.env().into_iter().fold(self, |nexus, (name, value)| nexus.env(name, &value))
+    }
+
     pub fn start(&self, gpus: u16) {
         self.ok(&["start", "--simulate-gpus", &gpus.to_string()]);
     }
@@ -86,6 +93,10 @@ impl Nexus {
             .env("HOME", self.dir.path())
             .env("NEXUS_HOME", self.dir.path().join("home"))
             .env("TZ", "UTC")
+            // What the machine under the tests has is none of theirs.
+            .env("NEXUS_NVML", "/nonexistent/libnvidia-ml.so.1")
+            .env("NEXUS_NVIDIA_SMI", "/nonexistent/nvidia-smi")
+            .env("NEXUS_GPU_LOCKS", self.dir.path().join("gpu-locks"))
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .current_dir(self.work())
             .stdin(Stdio::null());

@@ -23,7 +23,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("node", &["api", "core"]),
     ("daemon", &["core", "api", "node"]),
     ("cli", &["api", "daemon", "node"]),
-    ("testkit", &[]),
+    ("testkit", &["fake-nvml"]),
     ("fake-nvml", &[]),
 ];
 

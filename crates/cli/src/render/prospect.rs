@@ -35,8 +35,6 @@ pub fn of_job(job: &Job, capacity: Capacity, now: &Zoned) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nexus_api::jobs::Waiting;
-
     use super::*;
     use crate::render::paint::PLAIN;
     use crate::render::samples;

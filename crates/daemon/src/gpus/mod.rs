@@ -5,7 +5,6 @@
 
 mod change;
 mod sight;
-mod watch;
 
 use std::path::Path;
 
@@ -16,8 +15,8 @@ use nexus_core::request::{GpuSet, MAX_GPUS};
 use nexus_node::gpu::{GpuSeen, GpuState, Reading, Source, Vitals};
 
 use crate::config::GpuConfig;
+pub use nexus_node::gpu::{Watcher, WatcherConfig};
 use sight::Around;
-pub use watch::{Watcher, WatcherConfig, lock_folder};
 
 /// Memory a simulated GPU claims to have.
 const SIMULATED_MEMORY_MIB: u64 = 24 * 1024;

@@ -7,6 +7,7 @@ use nexus_api::service::{RecentFailure, Service, SimulatedGpus, Status, Stop};
 use nexus_core::apply::Command;
 use nexus_core::request::MAX_GPUS;
 use nexus_core::time::Time;
+use nexus_node::gpu::locks::Locks;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -14,7 +15,6 @@ use super::extract::{Asked, Sent};
 use super::problem::Failed;
 use super::{Shared, gpus};
 use crate::engine::Message;
-use crate::gpus::lock_folder;
 use crate::store::JobRow;
 use crate::{clock, home, words};
 
@@ -44,7 +44,7 @@ pub async fn service(State(app): State<Shared>) -> Result<Json<Service>, Failed>
         gpu_source,
         gpu_driver,
         gpu_error,
-        gpu_locks: lock_folder().map(|folder| folder.display().to_string()),
+        gpu_locks: Some(Locks::of_environment().folder().display().to_string()),
     }))
 }
 

@@ -1,5 +1,21 @@
 //! The GPUs of this machine as they are right now. They are read on threads of their own with a deadline, since a
 //! sick driver hangs.
+//!
+//! ```text
+//!   watcher ── a thread for each call ──> nvml ──┐ where that fails: smi
+//!      └──> a Reading at every poll              └──> owners (whose process), locks (whose GPU)
+//! ```
+
+mod combine;
+mod deadline;
+pub mod locks;
+mod nvml;
+mod owners;
+mod smi;
+mod users;
+mod watcher;
+
+pub use watcher::{Drivers, Watcher, WatcherConfig};
 
 /// One look at all GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +39,7 @@ pub enum Source {
 pub struct GpuSeen {
     /// The number `nvidia-smi` shows.
     pub index: u16,
+    /// Empty for one that could not be read since the service began.
     pub uuid: String,
     /// As the driver says it: `NVIDIA GeForce RTX 3090`.
     pub name: String,

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use nexus_api::run_dir::ExitStatus;
 
+use crate::gpu::locks::Taken;
+
 /// Names of programs and folders are cut to this many characters: a report has to fit into one message.
 const LONGEST_NAME: usize = 300;
 
@@ -25,6 +27,8 @@ pub enum Failure {
     Machine { operation: &'static str, source: io::Error },
     #[error("failed to {operation} {}: {}", short(&path.to_string_lossy()), reason(source))]
     MachineFile { operation: &'static str, path: PathBuf, source: io::Error },
+    #[error("{0}")]
+    GpuTaken(Taken),
 }
 
 impl Failure {
@@ -35,7 +39,7 @@ impl Failure {
     /// Whether the same command would start on a machine in better health.
     fn is_of_the_machine(&self) -> bool {
         match self {
-            Failure::Machine { .. } | Failure::MachineFile { .. } => true,
+            Failure::Machine { .. } | Failure::MachineFile { .. } | Failure::GpuTaken(_) => true,
             Failure::ZeroByte { .. } | Failure::NoCommand => false,
             Failure::Execute { source, .. } | Failure::Enter { source, .. } | Failure::Copy { source, .. } => matches!(
                 source.raw_os_error(),

@@ -33,10 +33,9 @@ use self::terminal::Streams;
 use self::title::Title;
 use self::tree::Tree;
 use self::watch::{End, Limits, Watch};
+use crate::gpu::locks::{Held, Locks};
 use crate::processes;
 use crate::signals::Signals;
-
-pub use self::spawn::RUN_DIR_VARIABLE;
 
 /// How long until a record that could not be written is tried again.
 const RECORD_AGAIN: Duration = Duration::from_secs(1);
@@ -45,11 +44,13 @@ const RECORD_AGAIN: Duration = Duration::from_secs(1);
 pub struct Known {
     pub title: Title,
     boot_id: String,
+    /// Where GPUs are locked. A shim cannot look for it itself: its title lies over the environment.
+    locks: Locks,
 }
 
 impl Known {
     pub fn learn() -> io::Result<Known> {
-        Ok(Known { title: Title::find(), boot_id: processes::boot_id()? })
+        Ok(Known { title: Title::find(), boot_id: processes::boot_id()?, locks: Locks::of_environment() })
     }
 }
 
@@ -58,6 +59,7 @@ struct Begun {
     watch: Watch,
     pid: u32,
     started_at_ms: i64,
+    gpus: Held,
 }
 
 /// Lives through one run. Called in a process that was forked for it, with the signals of a shim blocked. The guard
@@ -104,6 +106,8 @@ fn live(spec: RunSpec, known: &Known, guard: OwnedFd) {
 
 /// Starts the command. Whatever goes wrong, no process is left.
 fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Result<Begun, Failure> {
+    // Where GPUs cannot be locked jobs run all the same: `doctor` tells of such a folder.
+    let gpus = known.locks.hold(&spec.gpu_locks).map_err(Failure::GpuTaken)?;
     let output = Output::open(&spec, folder.path())?;
     let streams = Streams::open(&spec).map_err(Failure::machine("open a terminal"))?;
     let command = Command::prepare(&spec)?;
@@ -141,6 +145,7 @@ fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Res
         watch: Watch { main: pid, signals, sources: streams.started(), output, tree, limits },
         pid,
         started_at_ms,
+        gpus,
     })
 }
 
@@ -164,6 +169,8 @@ fn make_group(base: &Path, run: &str) -> Option<PathBuf> {
 /// Watches to the end, then says so: by message first, since the disk may be slow.
 fn see_through(mut begun: Begun, run: &str, shell: bool, folder: &Folder, reports: &Path) {
     let End { status, cause } = begun.watch.until_gone();
+    // Before the end is told: the next run on these GPUs may be started at once.
+    drop(begun.gpus);
     let status = match status {
         ExitStatus::Exited { code: code @ (126 | 127) } if shell && cause == Cause::Own => {
             ExitStatus::StartError { error: format!("the shell could not run it (exit {code})"), code: Some(code) }

@@ -8,15 +8,12 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use nexus_api::run_dir::RunSpec;
+use nexus_api::run_dir::{RUN_DIR_VARIABLE, RunSpec};
 
 use super::failure::Failure;
 use super::terminal::Streams;
 use crate::cgroup;
 use crate::signals;
-
-/// Tells the processes of a run from others when its shim is dead.
-pub const RUN_DIR_VARIABLE: &str = "NEXUS_RUN_DIR";
 
 /// Searched when the job's environment has no `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";

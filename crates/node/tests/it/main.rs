@@ -2,6 +2,7 @@
 
 mod adoption;
 mod endings;
+mod gpus;
 mod logs;
 mod output;
 mod stage;

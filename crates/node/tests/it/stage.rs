@@ -153,9 +153,11 @@ impl Stage {
 fn open_node(home: &Path, cgroups: bool) -> (Node, Receiver<Report>) {
     let own = std::env::current_exe().unwrap().into_os_string();
     let arguments = ["launcher_entry", "--exact", "--ignored", "--nocapture", "--test-threads=1"].map(OsString::from);
+    // `env` becomes the launcher: GPUs are locked in a folder of this test's own.
+    let locks = OsString::from(format!("NEXUS_GPU_LOCKS={}", home.join("gpu-locks").display()));
     let config = NodeConfig {
         reports: home.join("reports.sock"),
-        launcher: std::iter::once(own).chain(arguments).collect(),
+        launcher: [OsString::from("env"), locks, own].into_iter().chain(arguments).collect(),
         cgroups,
         guard: None,
     };

@@ -1,0 +1,326 @@
+//! The lock of each GPU between services, of different users too: a file named by the GPU's UUID in a folder that
+//! everybody may write to. A shim holds it (`flock`) for as long as its run has processes; the kernel lets go of it
+//! when the shim dies.
+//!
+//! Others may put anything into that folder: symbolic links are not followed, files are opened for reading only and
+//! never created over existing ones (which `fs.protected_regular` forbids), and nothing is believed of their content.
+//! Where the folder cannot be used jobs run without locks.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RenameFlags, Stat};
+use rustix::fs::{fchmod, flock, fstat, linkat, mkdirat, openat, renameat_with, statat, unlinkat};
+use rustix::io::Errno;
+
+use super::{LockHolder, owners};
+
+pub const FOLDER: &str = "/tmp/nexus-gpus";
+pub const FOLDER_VARIABLE: &str = "NEXUS_GPU_LOCKS";
+
+/// Whoever looks at a lock has it for an instant; longer than this only a holder does.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How often a lock file that was removed before it could be locked is made again.
+const ATTEMPTS: usize = 10;
+
+/// Characters of a UUID that tell GPUs of a machine apart.
+const SHORT_UUID: usize = 12;
+
+/// Where GPUs are locked.
+#[derive(Clone, Debug)]
+pub struct Locks {
+    folder: PathBuf,
+}
+
+/// Locks that are held until this is dropped, or why there are none.
+#[derive(Debug)]
+pub struct Held {
+    files: Vec<File>,
+    /// Set where GPUs cannot be locked at all.
+    pub without: Option<Unusable>,
+}
+
+/// Another has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    pub uuid: String,
+    pub holder: LockHolder,
+}
+
+/// Why GPUs cannot be locked.
+#[derive(Debug, thiserror::Error)]
+pub enum Unusable {
+    #[error("GPUs are not locked: cannot make the folder {}: {source}", folder.display())]
+    Make { folder: PathBuf, source: io::Error },
+    #[error("GPUs are not locked: cannot open the folder {}: {source}", folder.display())]
+    Open { folder: PathBuf, source: io::Error },
+    #[error("GPUs are not locked: {} is not sticky (mode {mode:o}); type: chmod 1777 {}", folder.display(), folder.display())]
+    NotSticky { folder: PathBuf, mode: u32 },
+    #[error("GPUs are not locked: cannot use the file {}: {source}", path.display())]
+    File { path: PathBuf, source: io::Error },
+    #[error("GPUs are not locked: {} is no ordinary file", path.display())]
+    NoFile { path: PathBuf },
+}
+
+impl Held {
+    /// How many GPUs are locked.
+    pub fn count(&self) -> usize {
+        self.files.len()
+    }
+}
+
+impl fmt::Display for Taken {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        let short: String = self.uuid.chars().take(SHORT_UUID).collect();
+        let more = if short.len() < self.uuid.len() { "…" } else { "" };
+        match &self.holder.user {
+            Some(user) => write!(out, "GPU {short}{more} is held by {user}'s nexus")?,
+            None => write!(out, "GPU {short}{more} is held by another nexus")?,
+        }
+        self.holder.pid.map_or(Ok(()), |pid| write!(out, " (pid {pid})"))
+    }
+}
+
+impl Locks {
+    pub fn at(folder: impl Into<PathBuf>) -> Locks {
+        Locks { folder: folder.into() }
+    }
+
+    /// The folder that `NEXUS_GPU_LOCKS` names, or the one all services share.
+    pub fn of_environment() -> Locks {
+        let named = std::env::var_os(FOLDER_VARIABLE).filter(|value| !value.is_empty());
+        Locks::at(named.map_or_else(|| FOLDER.into(), PathBuf::from))
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Whether GPUs can be locked, for those who want to tell. Makes the folder where it is missing.
+    pub fn check(&self) -> Result<(), Unusable> {
+        self.open_or_make_folder().map(drop)
+    }
+
+    /// Locks all of these GPUs, or none.
+    pub fn hold(&self, uuids: &[String]) -> Result<Held, Taken> {
+        // Everybody goes in the same order, so that of two who want the same GPUs one gets them.
+        let mut uuids: Vec<&String> = uuids.iter().collect();
+        uuids.sort();
+        uuids.dedup();
+        let mut files = Vec::with_capacity(uuids.len());
+        if uuids.is_empty() {
+            return Ok(Held { files, without: None });
+        }
+        let folder = match self.open_or_make_folder() {
+            Ok(folder) => folder,
+            Err(unusable) => return Ok(Held { files, without: Some(unusable) }),
+        };
+        for uuid in uuids {
+            match self.lock(&folder, uuid) {
+                Ok(Some(file)) => files.push(file),
+                Ok(None) => {
+                    let holder = self.holder(uuid).unwrap_or(LockHolder { pid: None, user: None });
+                    return Err(Taken { uuid: uuid.clone(), holder });
+                }
+                Err(unusable) => return Ok(Held { files: Vec::new(), without: Some(unusable) }),
+            }
+        }
+        Ok(Held { files, without: None })
+    }
+
+    /// Who holds a GPU now. Where that cannot be told nobody does, as for [`Locks::hold`].
+    pub fn holder(&self, uuid: &str) -> Option<LockHolder> {
+        let folder = self.open_folder().ok()?;
+        let file = open_file(&folder, &file_name(uuid)).ok()?;
+        match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Err(Errno::WOULDBLOCK) => {
+                let pid = fstat(&file).ok().and_then(|stat| holder_in(&read_locks(), &stat));
+                Some(LockHolder { pid, user: pid.and_then(owners::user_of) })
+            }
+            _ => None,
+        }
+    }
+
+    /// `None` if another has it.
+    fn lock(&self, folder: &File, uuid: &str) -> Result<Option<File>, Unusable> {
+        let name = file_name(uuid);
+        let path = || self.folder.join(&name);
+        let unusable = |source: io::Error| Unusable::File { path: path(), source };
+        for _ in 0..ATTEMPTS {
+            let file = match open_file(folder, &name) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    make_file(folder, &name).map_err(unusable)?;
+                    continue;
+                }
+                other => other.map_err(unusable)?,
+            };
+            let stat = fstat(&file).map_err(|errno| unusable(errno.into()))?;
+            if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+                return Err(Unusable::NoFile { path: path() });
+            }
+            if !wait_for_lock(&file).map_err(unusable)? {
+                return Ok(None);
+            }
+            // Who clears old files out of /tmp may have removed it meanwhile: a lock that nobody else finds.
+            let still = statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW);
+            if still.is_ok_and(|now| (now.st_dev, now.st_ino) == (stat.st_dev, stat.st_ino)) {
+                return Ok(Some(file));
+            }
+        }
+        Err(unusable(io::Error::other("it is removed again and again")))
+    }
+
+    fn open_or_make_folder(&self) -> Result<File, Unusable> {
+        match self.open_folder() {
+            Err(Unusable::Open { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                make_folder(&self.folder).map_err(|source| Unusable::Make { folder: self.folder.clone(), source })?;
+                self.open_folder()
+            }
+            other => other,
+        }
+    }
+
+    fn open_folder(&self) -> Result<File, Unusable> {
+        let open = |source: io::Error| Unusable::Open { folder: self.folder.clone(), source };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = openat(CWD, &self.folder, flags, Mode::empty()).map_err(|errno| open(errno.into()))?;
+        let mode = fstat(&folder).map_err(|errno| open(errno.into()))?.st_mode;
+        // Without it anybody could remove the files that others lock.
+        if !Mode::from_raw_mode(mode).contains(Mode::SVTX) {
+            return Err(Unusable::NotSticky { folder: self.folder.clone(), mode: mode & 0o7777 });
+        }
+        Ok(File::from(folder))
+    }
+}
+
+/// The UUID, of which nothing but letters, digits and dashes reaches the file system.
+fn file_name(uuid: &str) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    uuid.chars().map(safe).take(128).collect()
+}
+
+/// Never creates: that may be forbidden for a file of somebody else's, even for root.
+fn open_file(folder: &File, name: &str) -> io::Result<File> {
+    // Without waiting, in case somebody put a pipe there.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    Ok(File::from(openat(folder, name, flags, Mode::empty())?))
+}
+
+/// Makes a lock file that everybody can open. It gets its name when it is ready, and takes nobody else's place.
+fn make_file(folder: &File, name: &str) -> io::Result<()> {
+    let temporary = temporary_name(name);
+    let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(folder, &temporary, flags, Mode::from_raw_mode(0o644))?;
+    // Whatever the umask is.
+    let made = fchmod(&file, Mode::from_raw_mode(0o644))
+        .and_then(|()| linkat(folder, &temporary, folder, name, AtFlags::empty()));
+    unlinkat(folder, &temporary, AtFlags::empty())?;
+    match made {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn make_folder(folder: &Path) -> io::Result<()> {
+    let name = folder.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
+    let temporary = folder.with_file_name(temporary_name(&name));
+    mkdirat(CWD, &temporary, Mode::from_raw_mode(0o700))?;
+    let opened = openat(CWD, &temporary, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
+    let made = opened
+        .and_then(|opened| fchmod(opened, Mode::from_raw_mode(0o1777)))
+        .and_then(|()| renameat_with(CWD, &temporary, CWD, folder, RenameFlags::NOREPLACE));
+    match made {
+        Ok(()) => Ok(()),
+        Err(errno) => {
+            unlinkat(CWD, &temporary, AtFlags::REMOVEDIR)?;
+            // Another was quicker.
+            if errno == Errno::EXIST { Ok(()) } else { Err(errno.into()) }
+        }
+    }
+}
+
+fn temporary_name(name: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!(".{name}.{}.{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn wait_for_lock(file: &File) -> io::Result<bool> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(true),
+            Err(Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
+            Err(Errno::WOULDBLOCK) => return Ok(false),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+fn read_locks() -> String {
+    // Without it the holder has no name, which is all that is lost.
+    std::fs::read_to_string("/proc/locks").unwrap_or_default()
+}
+
+/// The process that holds the file exclusively.
+fn holder_in(locks: &str, stat: &Stat) -> Option<u32> {
+    let (major, minor) = (libc::major(stat.st_dev), libc::minor(stat.st_dev));
+    let exact = format!("{major:02x}:{minor:02x}:{}", stat.st_ino);
+    // Some file systems tell another device here than there: the number of the file must do.
+    let by_number = format!(":{}", stat.st_ino);
+    let held: Vec<(&str, u32)> = locks.lines().filter_map(parse_lock).collect();
+    let found = held.iter().find(|(place, _)| *place == exact);
+    let found = found.or_else(|| held.iter().find(|(place, _)| place.ends_with(&by_number)));
+    found.map(|(_, pid)| *pid).filter(|pid| *pid != 0)
+}
+
+/// `7: FLOCK  ADVISORY  WRITE 4312 08:01:1234 0 EOF`: where it is, and who holds it.
+fn parse_lock(line: &str) -> Option<(&str, u32)> {
+    let mut fields = line.split_ascii_whitespace().skip(1);
+    // Those who wait have an arrow here.
+    let is_exclusive = fields.next() == Some("FLOCK") && fields.nth(1) == Some("WRITE");
+    let pid = fields.next()?.parse().ok()?;
+    fields.next().filter(|_| is_exclusive).map(|place| (place, pid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_list_names_the_holder() {
+        // SAFETY: the structure holds numbers only.
+        let mut stat: Stat = unsafe { std::mem::zeroed() };
+        (stat.st_dev, stat.st_ino) = (libc::makedev(8, 17), 1234);
+        let locks = "1: POSIX  ADVISORY  WRITE 1 08:11:1234 0 EOF\n2: FLOCK  ADVISORY  WRITE 2 08:12:1234 0 EOF\n\
+            3: FLOCK  ADVISORY  WRITE 4312 08:11:1234 0 EOF\n3: -> FLOCK  ADVISORY  WRITE 5 08:11:1234 0 EOF\n\
+            4: FLOCK  ADVISORY  READ 6 08:11:1234 0 EOF\n";
+        assert_eq!(holder_in(locks, &stat), Some(4312));
+        stat.st_dev = libc::makedev(0, 40);
+        assert_eq!(holder_in(locks, &stat), Some(2), "by number where no device fits");
+        stat.st_ino = 234;
+        assert_eq!(holder_in(locks, &stat), None);
+        assert_eq!(holder_in("", &stat), None);
+    }
+
+    #[test]
+    fn a_uuid_cannot_leave_the_folder() {
+        assert_eq!(file_name("GPU-0f1e-2d"), "GPU-0f1e-2d");
+        assert_eq!(file_name("../../etc/passwd"), "______etc_passwd");
+    }
+
+    #[test]
+    fn the_holder_is_named_as_far_as_it_is_known() {
+        let taken = |uuid: &str, pid, user: Option<&str>| {
+            let holder = LockHolder { pid, user: user.map(String::from) };
+            Taken { uuid: uuid.into(), holder }.to_string()
+        };
+        let long = "GPU-0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
+        assert_eq!(taken(long, Some(4312), Some("alice")), "GPU GPU-0f1e2d3c… is held by alice's nexus (pid 4312)");
+        assert_eq!(taken("GPU-1", None, None), "GPU GPU-1 is held by another nexus");
+    }
+}

@@ -1,0 +1,181 @@
+//! A GPU has one holder at a time, whoever's service it is, and the holder is known by name.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use nexus_api::run_dir::{ExitStatus, RunSpec};
+use nexus_node::gpu::LockHolder;
+use nexus_node::gpu::locks::{Locks, Unusable};
+use nexus_node::processes;
+use nexus_testkit::{FakeGpu, FakeGpus};
+
+use super::{NOBODY, Sleeper, Watch, is_root, vitals};
+use crate::stage::{Stage, exited, wait_until};
+
+fn names(letters: &str) -> Vec<String> {
+    letters.chars().map(FakeGpu::uuid_of).collect()
+}
+
+fn own_pid(holder: Option<LockHolder>) -> bool {
+    holder.is_some_and(|holder| holder.pid == Some(std::process::id()) && holder.user.is_some())
+}
+
+#[test]
+fn of_two_holders_one_gets_it_and_is_known() {
+    let temporary = tempfile::tempdir().unwrap();
+    let locks = Locks::at(temporary.path().join("locks"));
+    assert_eq!(locks.holder(&FakeGpu::uuid_of('a')), None, "there is no folder yet");
+    let held = locks.hold(&names("ba")).unwrap();
+    assert_eq!((held.count(), held.without.is_none()), (2, true));
+    let mode = temporary.path().join("locks").metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o1777);
+    assert!(own_pid(locks.holder(&FakeGpu::uuid_of('a'))));
+    let taken = locks.hold(&names("cb")).unwrap_err();
+    assert_eq!((taken.uuid.as_str(), taken.holder.pid), (FakeGpu::uuid_of('b').as_str(), Some(std::process::id())));
+    assert_eq!(locks.holder(&FakeGpu::uuid_of('c')), None);
+    assert_eq!(locks.hold(&names("c")).unwrap().count(), 1, "all or none: c was not kept");
+    drop(held);
+    assert_eq!(locks.holder(&FakeGpu::uuid_of('b')), None);
+    assert_eq!(locks.hold(&names("abc")).unwrap().count(), 3);
+    assert_eq!(locks.hold(&names("aa")).unwrap().count(), 1, "named twice");
+    let left = std::fs::read_dir(temporary.path().join("locks")).unwrap().count();
+    assert_eq!(left, 3, "no temporary files");
+}
+
+/// A process of another user that holds a GPU.
+fn held_by_nobody(locks: &Locks, letter: char) -> Sleeper {
+    let locks = locks.clone();
+    let mut command = Command::new("sleep");
+    command.arg("600").uid(NOBODY);
+    let hold = move || {
+        let held = locks.hold(&names(&letter.to_string())).map_err(|taken| std::io::Error::other(taken.to_string()))?;
+        assert!(held.without.is_none() && held.count() == 1);
+        let is_lock = |descriptor: &i32| {
+            let link = std::fs::read_link(format!("/proc/self/fd/{descriptor}"));
+            link.is_ok_and(|link| link.ends_with(FakeGpu::uuid_of(letter)))
+        };
+        for descriptor in (3..64).filter(is_lock) {
+            // SAFETY: only a flag of the descriptor changes, so that exec keeps it.
+            unsafe { libc::fcntl(descriptor, libc::F_SETFD, 0) };
+        }
+        std::mem::forget(held);
+        Ok(())
+    };
+    // SAFETY: allocates after a fork, which this C library allows.
+    unsafe { command.pre_exec(hold) };
+    Sleeper::start(&mut command)
+}
+
+#[test]
+fn another_users_holder_is_named_in_readings_and_refusals() {
+    if !is_root() {
+        return;
+    }
+    let fake = FakeGpus::new(&[FakeGpu::new('a'), FakeGpu::new('b')]);
+    std::fs::set_permissions(fake.locks().parent().unwrap(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let locks = Locks::at(fake.locks());
+    // One file is root's, the other nobody's: each can lock both.
+    drop(locks.hold(&names("a")).unwrap());
+    let a = held_by_nobody(&locks, 'a');
+    let b = held_by_nobody(&locks, 'b');
+    let holder = |pid| Some(LockHolder { pid: Some(pid), user: Some("nobody".into()) });
+    assert_eq!(locks.holder(&FakeGpu::uuid_of('a')), holder(a.pid()));
+    let taken = locks.hold(&names("b")).unwrap_err();
+    assert_eq!(taken.to_string(), format!("GPU GPU-bbbbbbbb… is held by nobody's nexus (pid {})", b.pid()));
+    let watch = Watch::over(&fake);
+    assert_eq!(vitals(&watch.next().gpus[0]).lock, holder(a.pid()));
+    drop(a);
+    watch.until("the lock goes with its holder", |reading| vitals(&reading.gpus[0]).lock.is_none());
+}
+
+#[test]
+fn traps_in_the_folder_are_not_stepped_into_and_stop_no_job() {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path().join("locks");
+    let locks = Locks::at(&folder);
+    locks.check().unwrap();
+    let precious = temporary.path().join("precious");
+    std::fs::write(&precious, "kept").unwrap();
+    symlink(&precious, folder.join(FakeGpu::uuid_of('a'))).unwrap();
+    symlink(temporary.path().join("made"), folder.join(FakeGpu::uuid_of('b'))).unwrap();
+    std::fs::create_dir(folder.join(FakeGpu::uuid_of('c'))).unwrap();
+    for letter in ["a", "b", "c"] {
+        let held = locks.hold(&names(&format!("{letter}d"))).unwrap();
+        assert_eq!(held.count(), 0, "{letter}");
+        match held.without {
+            Some(Unusable::File { source, .. }) if letter != "c" => {
+                assert_eq!(source.raw_os_error(), Some(libc::ELOOP), "the link itself is refused");
+            }
+            Some(Unusable::NoFile { .. }) if letter == "c" => {}
+            other => panic!("{letter}: {other:?}"),
+        }
+        assert_eq!(locks.holder(&FakeGpu::uuid_of(letter.chars().next().unwrap())), None);
+    }
+    assert!(!temporary.path().join("made").exists());
+    assert_eq!(locks.hold(&names("d")).unwrap().count(), 1, "the others are of use");
+}
+
+#[test]
+fn a_folder_that_cannot_be_trusted_is_not_used() {
+    let temporary = tempfile::tempdir().unwrap();
+    let at = |name: &str| Locks::at(temporary.path().join(name));
+    let real = at("real");
+    real.check().unwrap();
+    symlink(temporary.path().join("real"), temporary.path().join("link")).unwrap();
+    std::fs::create_dir(temporary.path().join("plain")).unwrap();
+    std::fs::write(temporary.path().join("file"), "").unwrap();
+    for name in ["link", "plain", "file", "file/below"] {
+        let held = at(name).hold(&names("a")).unwrap();
+        let told = held.without.as_ref().map(ToString::to_string).unwrap_or_default();
+        assert!(held.count() == 0 && told.contains(name), "{name}: {told}");
+    }
+    assert!(matches!(at("plain").check(), Err(Unusable::NotSticky { .. })));
+    assert_eq!(at("plain").hold(&[]).unwrap().without.map(drop), None, "nothing to lock, nothing to say");
+}
+
+#[test]
+fn a_shim_locks_its_gpus_until_all_its_processes_are_gone() {
+    let stage = Stage::new();
+    let locks = Locks::at(stage.home.path().join("gpu-locks"));
+    let on = |spec, letters: &str| RunSpec { gpu_locks: names(letters), ..spec };
+    // The command ends early and leaves a child that does not end when asked.
+    let text = "(trap '' HUP TERM; ls -l /proc/self/fd > fds; echo > up; while ! [ -e go ]; do sleep 0.01; done) &
+        while ! [ -e up ]; do sleep 0.01; done";
+    stage.start(on(stage.shell("aaa.1", text), "ab"));
+    let command = stage.start_of("aaa.1");
+    stage.wait_for_file("up");
+    assert!(!stage.wait_for_file("fds").contains("gpu-locks"), "the job does not inherit the lock");
+    let holder = locks.holder(&FakeGpu::uuid_of('a')).expect("held");
+    let shim = holder.pid.and_then(processes::stat).expect("the holder lives");
+    assert_ne!(shim.process.pid, command);
+    let refused = stage.run(on(stage.shell("bbb.1", "echo > ran"), "bc"));
+    let ExitStatus::MachineError { error } = &refused.status else { panic!("{refused:?}") };
+    let (user, pid) = (holder.user.unwrap(), shim.process.pid);
+    assert_eq!(error, &format!("GPU GPU-bbbbbbbb… is held by {user}'s nexus (pid {pid})"));
+    assert!(!stage.home.path().join("ran").exists());
+    assert_eq!(stage.run(on(stage.shell("ccc.1", "exit 3"), "c")).status, exited(3), "others are free");
+    std::fs::write(stage.home.path().join("go"), "").unwrap();
+    assert_eq!(stage.end_of("aaa.1").status, exited(0));
+    assert_eq!(locks.holder(&FakeGpu::uuid_of('a')), None, "free before its end is told");
+    assert_eq!(stage.run(on(stage.shell("ddd.1", "exit 4"), "ab")).status, exited(4));
+}
+
+#[test]
+fn a_folder_for_locks_that_cannot_be_used_stops_no_job() {
+    let stage = Stage::new();
+    std::fs::write(stage.home.path().join("gpu-locks"), "a file").unwrap();
+    let spec = RunSpec { gpu_locks: names("a"), ..stage.shell("aaa.1", "exit 5") };
+    assert_eq!(stage.run(spec).status, exited(5));
+}
+
+#[test]
+fn a_dead_shims_lock_is_free() {
+    let stage = Stage::new();
+    let locks = Locks::at(stage.home.path().join("gpu-locks"));
+    stage.start(RunSpec { gpu_locks: names("a"), ..stage.shell("aaa.1", "sleep 600") });
+    stage.start_of("aaa.1");
+    let holder = locks.holder(&FakeGpu::uuid_of('a')).and_then(|holder| holder.pid).expect("held");
+    assert!(processes::stat(holder).unwrap().process.signal(libc::SIGKILL));
+    wait_until("the lock is free", || locks.holder(&FakeGpu::uuid_of('a')).is_none());
+}
