@@ -12,6 +12,7 @@ pub mod problem;
 pub mod run_dir;
 pub mod select;
 pub mod service;
+pub mod terminal;
 
 /// Version of the HTTP interface, the first part of every path.
 pub const API_PREFIX: &str = "/v1";

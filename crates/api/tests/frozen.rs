@@ -46,6 +46,10 @@ const SAMPLES: &[Sample] = &[
     ("events", reads_and_writes::<Vec<Event>>),
     ("start_reports", reads_and_writes::<Vec<StartReport>>),
     ("problems", reads_and_writes::<Vec<Problem>>),
+    ("problems_terminal", reads_and_writes::<Vec<Problem>>),
+    ("started_screen", reads_and_writes::<Started>),
+    ("run_spec_screen", reads_and_writes::<RunSpec>),
+    ("exit_session_closed", reads_and_writes::<ExitRecord>),
 ];
 
 /// Names a script may rely on: the list of the specification.
@@ -114,9 +118,9 @@ fn samples_show_every_state_and_every_way_to_wait() {
 
 #[test]
 fn samples_show_every_problem_and_each_has_words() {
-    let samples = read::<Vec<Problem>>("problems");
+    let samples = ["problems", "problems_terminal"].map(read::<Vec<Problem>>).concat();
     let shown: BTreeSet<u32> = samples.iter().map(number_of).collect();
-    assert_eq!(shown, (1..=18).collect(), "a problem lacks a sample");
+    assert_eq!(shown, (1..=19).collect(), "a problem lacks a sample");
     for problem in samples {
         assert!(!problem.title().is_empty(), "{problem:?}");
         assert!(problem.why().is_none_or(|why| !why.is_empty()), "{problem:?}");
@@ -131,6 +135,7 @@ fn exit_records_mean_these_outcomes() {
         ("exit_signaled", Outcome::Signaled { signal: 9 }),
         ("exit_asked", Outcome::Stopped { code: None, signal: Some(15) }),
         ("exit_timeout", Outcome::TimedOut { code: Some(0), signal: None }),
+        ("exit_session_closed", Outcome::SessionClosed { code: None, signal: Some(15) }),
         ("exit_start_error", Outcome::StartError { error: "no such program: pyton".into(), code: Some(127) }),
         ("exit_machine_error", Outcome::MachineError { error: "failed to fork: out of memory".into() }),
     ];
@@ -167,6 +172,7 @@ fn number_of(problem: &Problem) -> u32 {
         Problem::NoLog { .. } => 16,
         Problem::Stopping => 17,
         Problem::Internal { .. } => 18,
+        Problem::NoTerminal { .. } => 19,
     }
 }
 

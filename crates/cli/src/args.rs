@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    cancel, demo, doctor, first, forget, help, history, hold, kill, logs, ls, pause, queue, release, remove, rerun,
-    restart, resume, service, show, start, status, stop, wait,
+    attach, cancel, demo, doctor, first, forget, help, history, hold, kill, logs, ls, pause, queue, release, remove,
+    rerun, restart, resume, service, show, start, status, stop, wait,
 };
 use crate::typed::AddArgs;
 use crate::ui::ColorWhen;
@@ -39,6 +39,7 @@ pub enum Verb {
     Ls(ls::LsArgs),
     Show(show::ShowArgs),
     Logs(logs::LogsArgs),
+    Attach(attach::AttachArgs),
     Kill(kill::KillArgs),
     Remove(remove::RemoveArgs),
     Cancel(cancel::CancelArgs),

@@ -2,6 +2,7 @@
 
 mod events;
 mod http;
+mod terminal;
 
 use std::path::PathBuf;
 
@@ -12,6 +13,7 @@ use serde_json::Value;
 
 pub use self::events::Events;
 pub use self::http::Body;
+pub use self::terminal::Terminal;
 use crate::error::CliError;
 
 /// A request names at most this many jobs in its path.
@@ -113,6 +115,13 @@ impl Client {
 
     pub async fn stop(&self, keep_jobs: bool) -> Result<(), CliError> {
         self.post::<Stop, Value>("/v1/service/stop", &Stop { keep_jobs }).await.map(drop)
+    }
+
+    /// service.log from its last lines on, as it grows. `session`: its end stops the service.
+    pub async fn service_log(&self, tail: u64, session: bool) -> Result<Body, CliError> {
+        let tail = tail.to_string();
+        let session = session.then_some("true");
+        self.stream(&path("/v1/service/log", &[("tail", Some(&tail)), ("session", session)])).await
     }
 
     pub async fn simulate_gpus(&self, count: u16) -> Result<(), CliError> {

@@ -4,6 +4,7 @@
 
 mod app;
 mod args;
+mod attach;
 mod chosen;
 mod client;
 mod collapse;
@@ -92,6 +93,7 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
         Verb::Ls(args) => ls::run(args, app).await,
         Verb::Show(args) => show::run(args, app).await,
         Verb::Logs(args) => logs::run(args, app).await,
+        Verb::Attach(args) => commands::attach::run(args, app).await,
         Verb::Kill(args) => kill::run(args, app).await,
         Verb::Remove(args) => remove::run(args, app).await,
         Verb::Cancel(args) => cancel::run(args, app).await,
@@ -124,6 +126,7 @@ fn report(error: &CliError, ui: &Ui) -> ExitCode {
 
 /// A panic is a bug and says so with its own exit code.
 fn bug(panic: &std::panic::PanicHookInfo<'_>) {
+    attach::restore();
     let told = error::Told {
         error: "nexus failed; this is a bug".into(),
         why: Some(panic.to_string()),

@@ -61,6 +61,7 @@ impl RunSpecs {
             // The node knows these two.
             reports: PathBuf::new(),
             cgroup_base: None,
+            screen: None,
         }
     }
 }

@@ -6,6 +6,7 @@
 //! ```
 //! Shims outlive both others. The run directory (`nexus_api::run_dir`) is all that is needed to find them again.
 
+pub mod carriage;
 pub mod cgroup;
 mod frame;
 pub mod gpu;
@@ -20,6 +21,7 @@ pub mod logs;
 mod node;
 mod order;
 pub mod processes;
+pub mod rendezvous;
 mod reports;
 mod shim;
 mod signals;

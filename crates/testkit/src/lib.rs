@@ -9,6 +9,7 @@ mod output;
 pub mod proc;
 mod socket;
 mod terminal;
+mod typist;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,6 +22,7 @@ pub use chance::Chance;
 pub use output::Output;
 pub use proc::{alive, children_marked, cmdline};
 pub use socket::request;
+pub use typist::Typist;
 
 /// Longer than anything here takes on a loaded machine.
 pub const DEADLINE: Duration = Duration::from_secs(60);

@@ -28,7 +28,7 @@ impl Nexus {
     }
 }
 
-fn open((columns, rows): (u16, u16)) -> (File, OwnedFd) {
+pub(crate) fn open((columns, rows): (u16, u16)) -> (File, OwnedFd) {
     let (mut ours, mut theirs) = (0, 0);
     let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     let none = std::ptr::null_mut();

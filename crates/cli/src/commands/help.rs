@@ -16,6 +16,7 @@ nexus queues commands and runs them on your GPUs, one job per GPU
   nexus queue              show pending jobs
   nexus history            show ended jobs
   nexus logs [id]          show what a job printed (-f: follow)
+  nexus attach <id|gpu>    see a job's terminal and type into it
   nexus show <id>          show all that is known about a job
   nexus kill <id|gpu>      end a running job
   nexus remove <id>        take a job out of the queue

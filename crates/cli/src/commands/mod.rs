@@ -1,6 +1,7 @@
 //! One verb, one file: its arguments, whose docs are the manual, and what it does.
 
 pub mod add;
+pub mod attach;
 pub mod cancel;
 pub mod demo;
 pub mod doctor;

@@ -1,6 +1,7 @@
 //! HTTP/JSON on the unix socket. Answers clients; decides nothing.
 
 mod actions;
+mod changes;
 mod checks;
 mod events;
 mod extract;
@@ -8,7 +9,9 @@ mod jobs;
 mod logs;
 mod problem;
 mod service;
+mod service_log;
 mod stream;
+mod terminal;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -55,6 +58,7 @@ pub fn router(app: Shared) -> Router {
     Router::new()
         .route("/v1/service", get(service::service))
         .route("/v1/service/stop", post(service::stop))
+        .route("/v1/service/log", get(service_log::log))
         .route("/v1/service/simulated-gpus", put(service::simulate))
         .route("/v1/status", get(service::status))
         .route("/v1/queue/pause", post(service::pause))
@@ -63,6 +67,7 @@ pub fn router(app: Shared) -> Router {
         .route("/v1/jobs/rerun", post(jobs::rerun))
         .route("/v1/jobs/{id}", get(jobs::show).post(actions::act))
         .route("/v1/jobs/{id}/log", get(logs::log))
+        .route("/v1/jobs/{id}/terminal", get(terminal::terminal))
         .route("/v1/events", get(events::follow))
         .fallback(problem::no_such_path)
         .layer(DefaultBodyLimit::max(BODY_LIMIT))

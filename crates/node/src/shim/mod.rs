@@ -15,6 +15,8 @@ mod spawn;
 mod terminal;
 mod title;
 mod tree;
+mod viewer;
+mod viewers;
 mod watch;
 
 use std::io;
@@ -32,6 +34,7 @@ use self::spawn::Command;
 use self::terminal::Streams;
 use self::title::Title;
 use self::tree::Tree;
+use self::viewers::Viewers;
 use self::watch::{End, Limits, Watch};
 use crate::processes;
 use crate::signals::Signals;
@@ -107,6 +110,7 @@ fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Res
     let output = Output::open(&spec, folder.path())?;
     let streams = Streams::open(&spec).map_err(Failure::machine("open a terminal"))?;
     let command = Command::prepare(&spec)?;
+    let viewers = Viewers::open(&spec);
     let group = spec.cgroup_base.as_ref().and_then(|base| make_group(base, &spec.run));
     let (start, started_at_ms) = (Instant::now(), now_ms());
     let forked = command.fork(&streams, group.as_deref());
@@ -123,6 +127,8 @@ fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Res
         pid,
         started_at_ms,
         cgroup: child.cgroup.clone(),
+        terminal: viewers.name.clone(),
+        screen: None,
     };
     // The blanks it goes over are on the disk already; should it fail all the same, the job runs on and the
     // service has its pid by message.
@@ -138,7 +144,7 @@ fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Res
     drop((spec, command));
     give_memory_back();
     Ok(Begun {
-        watch: Watch { main: pid, signals, sources: streams.started(), output, tree, limits },
+        watch: Watch { main: pid, signals, sources: streams.started(), output, tree, limits, viewers },
         pid,
         started_at_ms,
     })
@@ -182,6 +188,7 @@ fn see_through(mut begun: Begun, run: &str, shell: bool, folder: &Folder, report
     };
     let ended = ShimMessage::Ended(record.clone());
     let heard = report(reports, &ended);
+    begun.watch.viewers.end(&record);
     begun.watch.tree.remove_group();
     if !heard {
         // Without a service nobody else removes the group that held this run's, once it is empty.
@@ -195,6 +202,7 @@ fn see_through(mut begun: Begun, run: &str, shell: bool, folder: &Folder, report
         // Nobody has it but this directory: a power cut must not undo the rename either.
         folder.sync();
     }
+    begun.watch.viewers.see_off();
 }
 
 /// The record of a run of which nothing began.

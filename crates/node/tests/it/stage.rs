@@ -73,6 +73,7 @@ impl Stage {
             out: None,
             reports: PathBuf::new(),
             cgroup_base: None,
+            screen: None,
         }
     }
 

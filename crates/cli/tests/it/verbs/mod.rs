@@ -3,6 +3,9 @@
 mod add;
 mod add_errors;
 mod add_runs;
+mod attach;
+mod attach_errors;
+mod attach_many;
 mod automatic_start;
 mod cancel;
 mod colours;
