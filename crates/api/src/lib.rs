@@ -10,6 +10,7 @@ pub mod jobs;
 pub mod paths;
 pub mod problem;
 pub mod run_dir;
+pub mod screens;
 pub mod select;
 pub mod service;
 pub mod terminal;

@@ -87,6 +87,10 @@ pub enum Problem {
         id: String,
         error: String,
     },
+    /// GNU screen cannot be used.
+    NoScreen {
+        error: String,
+    },
     /// A bug.
     Internal {
         error: String,
@@ -131,6 +135,7 @@ impl Problem {
             Problem::NoLog { id, attempt: Some(k) } => format!("job {id} has no attempt {k}"),
             Problem::Stopping => "the service is stopping".into(),
             Problem::NoTerminal { id, .. } => format!("the terminal of job {id} cannot be reached"),
+            Problem::NoScreen { .. } => "the service has no screen session".into(),
             Problem::Internal { .. } => "nexus failed; this is a bug".into(),
         }
     }
@@ -145,6 +150,7 @@ impl Problem {
             | Problem::NotStarted { error }
             | Problem::BadRequest { error }
             | Problem::NoTerminal { error, .. }
+            | Problem::NoScreen { error }
             | Problem::Internal { error } => error.clone(),
             Problem::Database { path, error } => format!("{path}: {error}"),
             Problem::WrongState { state, gpus, .. } => match (state, gpus.as_slice()) {
@@ -204,6 +210,7 @@ impl Problem {
             Problem::NotStarted { .. } => "nexus doctor".into(),
             Problem::NoLog { id, .. } => format!("nexus show {id}"),
             Problem::NoTerminal { id, .. } => format!("nexus logs -f {id}"),
+            Problem::NoScreen { .. } => "nexus attach service shows the same without screen".into(),
             Problem::Database { .. } => "nexus doctor".into(),
             Problem::BadSelector { .. } => "nexus help selectors".into(),
             _ => return None,

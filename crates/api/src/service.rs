@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::jobs::Job;
+use crate::run_dir::ScreenSession;
 
 /// `GET /v1/service`
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,6 +21,9 @@ pub struct Service {
     pub database: String,
     pub simulated_gpus: u16,
     pub disk_free_bytes: u64,
+    /// Its own session of GNU screen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screen: Option<ScreenSession>,
 }
 
 /// `GET /v1/status`: everything of the status view in one answer.

@@ -10,6 +10,7 @@ use nexus_api::events::Event;
 use nexus_api::jobs::{Job, JobDetail, JobSpec};
 use nexus_api::problem::Problem;
 use nexus_api::run_dir::{self, ExitRecord, RunSpec, ShimMessage, Started};
+use nexus_api::screens::Screen;
 use nexus_api::service::{Service, StartReport, Status};
 use nexus_core::run::Outcome;
 use serde::Serialize;
@@ -47,6 +48,9 @@ const SAMPLES: &[Sample] = &[
     ("start_reports", reads_and_writes::<Vec<StartReport>>),
     ("problems", reads_and_writes::<Vec<Problem>>),
     ("problems_terminal", reads_and_writes::<Vec<Problem>>),
+    ("screens", reads_and_writes::<Vec<Screen>>),
+    ("service_screen", reads_and_writes::<Service>),
+    ("job_spec_screen", reads_and_writes::<JobSpec>),
     ("started_screen", reads_and_writes::<Started>),
     ("run_spec_screen", reads_and_writes::<RunSpec>),
     ("exit_session_closed", reads_and_writes::<ExitRecord>),
@@ -120,7 +124,7 @@ fn samples_show_every_state_and_every_way_to_wait() {
 fn samples_show_every_problem_and_each_has_words() {
     let samples = ["problems", "problems_terminal"].map(read::<Vec<Problem>>).concat();
     let shown: BTreeSet<u32> = samples.iter().map(number_of).collect();
-    assert_eq!(shown, (1..=19).collect(), "a problem lacks a sample");
+    assert_eq!(shown, (1..=20).collect(), "a problem lacks a sample");
     for problem in samples {
         assert!(!problem.title().is_empty(), "{problem:?}");
         assert!(problem.why().is_none_or(|why| !why.is_empty()), "{problem:?}");
@@ -173,6 +177,7 @@ fn number_of(problem: &Problem) -> u32 {
         Problem::Stopping => 17,
         Problem::Internal { .. } => 18,
         Problem::NoTerminal { .. } => 19,
+        Problem::NoScreen { .. } => 20,
     }
 }
 

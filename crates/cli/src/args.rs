@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     attach, cancel, demo, doctor, first, forget, help, history, hold, kill, logs, ls, pause, queue, release, remove,
-    rerun, restart, resume, service, show, start, status, stop, wait,
+    rerun, restart, resume, screens, service, show, start, status, stop, wait,
 };
 use crate::typed::AddArgs;
 use crate::ui::ColorWhen;
@@ -51,6 +51,7 @@ pub enum Verb {
     Forget(forget::ForgetArgs),
     Pause(pause::PauseArgs),
     Resume(resume::ResumeArgs),
+    Screens(screens::ScreensArgs),
     Start(start::StartArgs),
     Stop(stop::StopArgs),
     Restart(restart::RestartArgs),
@@ -59,6 +60,8 @@ pub enum Verb {
     Help(help::HelpArgs),
     #[command(name = "__service", hide = true)]
     Service(service::ServiceArgs),
+    #[command(name = "__service-view", hide = true)]
+    ServiceView,
 }
 
 #[cfg(test)]

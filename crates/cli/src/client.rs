@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use nexus_api::jobs::{Action, Job, JobDetail, JobQuery, JobSpec, OnJobs, Rerun, Submitted};
 use nexus_api::paths::Home;
+use nexus_api::screens::Screen;
 use nexus_api::service::{Service, SimulatedGpus, Status, Stop};
 use serde_json::Value;
 
@@ -117,10 +118,18 @@ impl Client {
         self.post::<Stop, Value>("/v1/service/stop", &Stop { keep_jobs }).await.map(drop)
     }
 
-    /// service.log from its last lines on, as it grows. `session`: its end stops the service.
-    pub async fn service_log(&self, tail: u64, session: bool) -> Result<Body, CliError> {
+    pub async fn screens(&self) -> Result<Vec<Screen>, CliError> {
+        self.get("/v1/screens").await
+    }
+
+    /// Has the service show itself in a session of GNU screen.
+    pub async fn open_screen(&self) -> Result<(), CliError> {
+        self.post::<Value, Value>("/v1/service/screen", &Value::Null).await.map(drop)
+    }
+
+    /// service.log from its last lines on, as it grows. `session`: of which this is the window.
+    pub async fn service_log(&self, tail: u64, session: Option<&str>) -> Result<Body, CliError> {
         let tail = tail.to_string();
-        let session = session.then_some("true");
         self.stream(&path("/v1/service/log", &[("tail", Some(&tail)), ("session", session)])).await
     }
 

@@ -40,6 +40,11 @@ fn main() -> ExitCode {
     if raw.get(1).is_some_and(|word| word == "__launcher") {
         nexus_node::launcher::main();
     }
+    if let [_, verb, name] = raw.as_slice()
+        && verb == "__viewer"
+    {
+        nexus_node::viewer::main(&name.to_string_lossy());
+    }
     let cli = match Cli::try_parse_from(&raw) {
         Ok(cli) => cli,
         Err(error) => return usage::told(error, &raw),
@@ -105,6 +110,8 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
         Verb::Forget(args) => forget::run(args, app).await,
         Verb::Pause(args) => pause::run(args, app).await,
         Verb::Resume(args) => resume::run(args, app).await,
+        Verb::Screens(args) => commands::screens::run(args, app).await,
+        Verb::ServiceView => commands::service_view::run(app).await,
         Verb::Start(args) => commands::start::run(args, app).await,
         Verb::Stop(args) => stop::run(args, app).await,
         Verb::Restart(args) => restart::run(args, app).await,

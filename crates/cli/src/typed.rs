@@ -66,6 +66,9 @@ pub struct AddArgs {
     /// Keeps it from starting until nexus release
     #[arg(long)]
     pub hold: bool,
+    /// Shows it in a session of GNU screen too: screen -r nexus_job_ID; closing that ends the job
+    #[arg(long)]
+    pub screen: bool,
     /// Gives it pipes instead of a terminal
     #[arg(long)]
     pub no_tty: bool,

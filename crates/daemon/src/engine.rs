@@ -86,6 +86,8 @@ pub enum Message {
     Report(Report),
     /// The directory of an ended run was cleared.
     Tidied(RunId),
+    /// A line for service.log.
+    Note(String),
     /// A question about live facts.
     Ask(Box<dyn FnOnce(&World) + Send>),
 }
@@ -228,6 +230,7 @@ impl Engine {
         match message {
             Message::Report(report) => self.report(report, turn, watch),
             Message::Tidied(run) => watch.tidied.push(run),
+            Message::Note(line) => self.log.write(&[line]),
             Message::Ask(question) => question(&self.world),
             Message::Submit { specs, reply } => match self.submit(specs, turn) {
                 Ok(ids) => turn.replies.push(Box::new(move |done| drop(reply.send(done.map(|()| ids))))),

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use nexus_api::command::Command;
 use nexus_api::env::{Env, is_reserved};
-use nexus_api::jobs::JobSpec;
-use nexus_api::run_dir::{self, RunSpec, Warning};
+use nexus_api::jobs::{JobSpec, Session};
+use nexus_api::run_dir::{self, RunSpec, ScreenSpec, Warning};
 use nexus_core::ids::RunId;
 use nexus_core::run::Lease;
 
@@ -22,18 +22,20 @@ pub struct RunSpecs {
     /// Resolved once: the configured shell, or `sh`.
     pub shell: PathBuf,
     pub config: Config,
+    /// Where screen sessions are if screen's own folder cannot be used.
+    pub screens: PathBuf,
 }
 
 impl RunSpecs {
-    pub fn new(config: Config, log_dir: PathBuf) -> RunSpecs {
+    pub fn new(config: Config, log_dir: PathBuf, screens: PathBuf) -> RunSpecs {
         let shell = find_program(&config.shell).or_else(|| find_program("sh")).unwrap_or_else(|| "/bin/sh".into());
-        RunSpecs { log_dir, shell, config }
+        RunSpecs { log_dir, shell, config, screens }
     }
 
     pub fn run_spec(&self, run: RunId, lease: &Lease, launch: Launch) -> RunSpec {
         let env = environment(run, lease, &launch);
         let dir = launch.dir;
-        let JobSpec { command, cwd, request, tty, window, out, .. } = launch.spec;
+        let JobSpec { command, cwd, request, tty, window, out, session, .. } = launch.spec;
         let (columns, rows) = window.filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or(USUAL_WINDOW);
         let (argv, shell) = match command {
             Command::Argv(argv) => (argv, false),
@@ -61,7 +63,14 @@ impl RunSpecs {
             // The node knows these two.
             reports: PathBuf::new(),
             cgroup_base: None,
-            screen: None,
+            screen: self.screen(run, session),
+        }
+    }
+
+    fn screen(&self, run: RunId, session: Option<Session>) -> Option<ScreenSpec> {
+        match session.unwrap_or(self.config.session) {
+            Session::Builtin => None,
+            Session::Screen => Some(ScreenSpec { name: format!("nexus_job_{}", run.job), dir: self.screens.clone() }),
         }
     }
 }

@@ -13,6 +13,7 @@ mod machine;
 mod narrate;
 mod select;
 mod service_log;
+mod service_screen;
 mod start;
 mod store;
 mod view;

@@ -23,9 +23,11 @@ mod order;
 pub mod processes;
 pub mod rendezvous;
 mod reports;
+pub mod screens;
 mod shim;
 mod signals;
 mod tidy;
+pub mod viewer;
 mod words;
 
 pub use cgroup::Containment;

@@ -53,6 +53,11 @@ pub async fn run(args: AttachArgs, app: &App) -> Result<ExitCode, CliError> {
     check(&job, &client).await?;
     need_terminal(app, &format!("nexus logs -f {}", job.id))?;
     app.ui.say(&format!("[attached to {}; Ctrl+A D detaches]", job.id));
+    // Only what nobody would guess: screen's own folder could not be used. An older service knows of no sessions.
+    let screens = client.screens().await.unwrap_or_default();
+    if let Some(own) = screens.iter().find(|one| one.job.as_ref() == Some(&job.id) && one.command.contains('=')) {
+        app.ui.say(&format!("[in GNU screen: {}]", own.command));
+    }
     match attach::attach(&client, &job.id, args.read_only, &app.ui).await? {
         Left::Detached | Left::Told => app.ui.say(&format!("[detached from {}; it goes on]", job.id)),
         Left::Ended(record) => app.ui.say(&format!("[{}]", how_it_ended(&client, &job, Some(&record), app).await)),
@@ -126,7 +131,7 @@ fn in_short(record: &ExitRecord) -> String {
 }
 
 async fn follow_service(client: &Client, app: &App) -> Result<ExitCode, CliError> {
-    let body = client.service_log(LAST_LINES, false).await?;
+    let body = client.service_log(LAST_LINES, None).await?;
     need_terminal(app, &format!("tail -f {}", app.home.service_log().display()))?;
     app.ui.say("[service.log; Ctrl+A D or Ctrl+C leaves]");
     match attach::follow(body, &app.ui).await? {

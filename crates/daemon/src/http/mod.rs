@@ -8,6 +8,7 @@ mod extract;
 mod jobs;
 mod logs;
 mod problem;
+mod screens;
 mod service;
 mod service_log;
 mod stream;
@@ -34,6 +35,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{broadcast, oneshot};
 
 use crate::engine::{Message, Reply};
+use crate::service_screen::ServiceScreen;
 use crate::store::{Reader, Readers};
 use crate::words;
 
@@ -50,6 +52,7 @@ pub struct App {
     pub host: String,
     pub started_at: Time,
     pub containment: String,
+    pub screen: Arc<ServiceScreen>,
 }
 
 pub type Shared = Arc<App>;
@@ -60,6 +63,8 @@ pub fn router(app: Shared) -> Router {
         .route("/v1/service/stop", post(service::stop))
         .route("/v1/service/log", get(service_log::log))
         .route("/v1/service/simulated-gpus", put(service::simulate))
+        .route("/v1/service/screen", post(screens::open_own))
+        .route("/v1/screens", get(screens::list))
         .route("/v1/status", get(service::status))
         .route("/v1/queue/pause", post(service::pause))
         .route("/v1/queue/resume", post(service::resume))

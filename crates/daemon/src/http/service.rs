@@ -40,6 +40,7 @@ pub async fn service(State(app): State<Shared>) -> Result<Json<Service>, Failed>
         database: if app.home.network { "rollback".into() } else { "wal".into() },
         simulated_gpus,
         disk_free_bytes: home::disk_free(&app.home.dir).unwrap_or(0),
+        screen: app.screen.session(),
     }))
 }
 

@@ -25,16 +25,20 @@ const PART: usize = 64 << 10;
 #[derive(Deserialize)]
 pub struct LogQuery {
     tail: Option<usize>,
-    /// Asked by the window of the service's own screen session: when that is closed the service stops.
-    #[serde(default)]
-    session: bool,
+    /// The service's own screen session, of which this is the window: when that is closed the service stops.
+    session: Option<String>,
 }
 
 pub async fn log(State(app): State<Shared>, Asked(query): Asked<LogQuery>) -> Result<Response, Failed> {
     let (sender, body) = stream::body();
     tokio::spawn(async move {
+        let is_session = query.session.is_some();
+        if is_session {
+            app.screen.window(query.session);
+        }
         follow(app.home.service_log(), query.tail.unwrap_or(usize::MAX), &sender).await;
-        if query.session {
+        if is_session {
+            app.screen.window(None);
             let (reply, _) = tokio::sync::oneshot::channel();
             let command = Command::Stop { kill: false };
             // The engine is gone: then the service is, too.

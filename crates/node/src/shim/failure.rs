@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use nexus_api::run_dir::ExitStatus;
 
+use crate::screens::ScreenError;
+
 /// Names of programs and folders are cut to this many characters: a report has to fit into one message.
 const LONGEST_NAME: usize = 300;
 
@@ -20,6 +22,8 @@ pub enum Failure {
     ZeroByte { program: String, what: &'static str },
     #[error("there is no command to run")]
     NoCommand,
+    #[error("{error}")]
+    Screen { error: ScreenError },
     /// Not of the command's making.
     #[error("failed to {operation}: {}", reason(source))]
     Machine { operation: &'static str, source: io::Error },
@@ -36,7 +40,7 @@ impl Failure {
     fn is_of_the_machine(&self) -> bool {
         match self {
             Failure::Machine { .. } | Failure::MachineFile { .. } => true,
-            Failure::ZeroByte { .. } | Failure::NoCommand => false,
+            Failure::ZeroByte { .. } | Failure::NoCommand | Failure::Screen { .. } => false,
             Failure::Execute { source, .. } | Failure::Enter { source, .. } | Failure::Copy { source, .. } => matches!(
                 source.raw_os_error(),
                 Some(

@@ -11,6 +11,7 @@ mod failure;
 mod folder;
 mod output;
 mod report;
+mod session;
 mod spawn;
 mod terminal;
 mod title;
@@ -30,6 +31,7 @@ use self::failure::Failure;
 use self::folder::Folder;
 use self::output::Output;
 use self::report::report;
+use self::session::Session;
 use self::spawn::Command;
 use self::terminal::Streams;
 use self::title::Title;
@@ -59,6 +61,7 @@ impl Known {
 /// A command that runs, and what its record will say of its beginning.
 struct Begun {
     watch: Watch,
+    session: Option<Session>,
     pid: u32,
     started_at_ms: i64,
 }
@@ -110,7 +113,8 @@ fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Res
     let output = Output::open(&spec, folder.path())?;
     let streams = Streams::open(&spec).map_err(Failure::machine("open a terminal"))?;
     let command = Command::prepare(&spec)?;
-    let viewers = Viewers::open(&spec);
+    let mut viewers = Viewers::open(&spec);
+    let session = spec.screen.as_ref().map(|wanted| Session::open(wanted, &spec, &mut viewers)).transpose()?;
     let group = spec.cgroup_base.as_ref().and_then(|base| make_group(base, &spec.run));
     let (start, started_at_ms) = (Instant::now(), now_ms());
     let forked = command.fork(&streams, group.as_deref());
@@ -128,7 +132,7 @@ fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Res
         started_at_ms,
         cgroup: child.cgroup.clone(),
         terminal: viewers.name.clone(),
-        screen: None,
+        screen: session.as_ref().map(|session| session.told.clone()),
     };
     // The blanks it goes over are on the disk already; should it fail all the same, the job runs on and the
     // service has its pid by message.
@@ -145,6 +149,7 @@ fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Res
     give_memory_back();
     Ok(Begun {
         watch: Watch { main: pid, signals, sources: streams.started(), output, tree, limits, viewers },
+        session,
         pid,
         started_at_ms,
     })
@@ -203,6 +208,9 @@ fn see_through(mut begun: Begun, run: &str, shell: bool, folder: &Folder, report
         folder.sync();
     }
     begun.watch.viewers.see_off();
+    if let Some(session) = begun.session {
+        session.close();
+    }
 }
 
 /// The record of a run of which nothing began.

@@ -80,6 +80,7 @@ impl Watch {
         let mut progress = Progress { phase: Phase::Running, cause: Cause::Own, status: None };
         let mut buffer = vec![0; CHUNK_BYTES];
         loop {
+            self.mind_session(&mut progress);
             let due = self.act_on_time(&mut progress);
             let ready = self.wait(due);
             if ready.stdout {
@@ -89,7 +90,7 @@ impl Watch {
                 self.read_once(true, &mut buffer);
             }
             if ready.viewers || self.viewers.has_typed() {
-                self.serve_viewers(&mut progress);
+                self.serve_viewers();
             }
             if !ready.signals {
                 continue;
@@ -109,10 +110,14 @@ impl Watch {
         End { status, cause: progress.cause }
     }
 
-    fn serve_viewers(&mut self, progress: &mut Progress) {
+    fn serve_viewers(&mut self) {
         let Sources { stdout, stderr, .. } = &self.sources;
         let seen = Seen { stdout: stdout.as_ref(), stderr: stderr.as_ref(), printed: self.output.kept() };
         self.viewers.serve(&seen);
+    }
+
+    /// Whoever closes the screen session that the run is in ends the run.
+    fn mind_session(&mut self, progress: &mut Progress) {
         let may_end = progress.status.is_none() && matches!(progress.phase, Phase::Running);
         if may_end && self.viewers.session_is_closed() {
             progress.cause = Cause::SessionClosed;

@@ -26,6 +26,8 @@ mod queue;
 mod remove;
 mod rerun;
 mod restart;
+mod screens;
+mod screens_service;
 mod selectors;
 mod service_log;
 mod show;
