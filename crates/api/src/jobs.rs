@@ -37,6 +37,20 @@ pub struct JobSpec {
     /// The job this one repeats.
     #[serde(default)]
     pub rerun_of: Option<String>,
+    /// Where it can be seen while it runs; as the configuration says where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<Session>,
+}
+
+/// Where a job's terminal can be seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Session {
+    /// By `nexus attach`.
+    #[default]
+    Builtin,
+    /// In a session of GNU screen as well.
+    Screen,
 }
 
 /// What it needs and how long it may take.

@@ -11,8 +11,10 @@ pub mod log;
 pub mod paths;
 pub mod problem;
 pub mod run_dir;
+pub mod screens;
 pub mod select;
 pub mod service;
+pub mod terminal;
 pub mod why;
 
 /// Version of the HTTP interface, the first part of every path.

@@ -88,6 +88,15 @@ pub enum Problem {
         attempt: Option<u32>,
     },
     Stopping,
+    /// The terminal of a job that runs cannot be reached.
+    NoTerminal {
+        id: String,
+        error: String,
+    },
+    /// GNU screen cannot be used.
+    NoScreen {
+        error: String,
+    },
     /// A bug.
     Internal {
         error: String,
@@ -117,6 +126,7 @@ impl Problem {
                 "release" => format!("job {id} cannot be released"),
                 "first" => format!("job {id} cannot be put first"),
                 "forget" => format!("job {id} cannot be forgotten"),
+                "attach" => format!("job {id} cannot be attached to"),
                 other => format!("{other} does not fit job {id}"),
             },
             Problem::BadCommand { .. } => "this command cannot run".into(),
@@ -134,6 +144,8 @@ impl Problem {
             Problem::NoLog { id, attempt: None } => format!("job {id} has no log"),
             Problem::NoLog { id, attempt: Some(k) } => format!("job {id} has no attempt {k}"),
             Problem::Stopping => "the service is stopping".into(),
+            Problem::NoTerminal { id, .. } => format!("the terminal of job {id} cannot be reached"),
+            Problem::NoScreen { .. } => "the service has no screen session".into(),
             Problem::Internal { .. } => "nexus failed; this is a bug".into(),
         }
     }
@@ -147,6 +159,8 @@ impl Problem {
             | Problem::BadConfig { error, .. }
             | Problem::NotStarted { error }
             | Problem::BadRequest { error }
+            | Problem::NoTerminal { error, .. }
+            | Problem::NoScreen { error }
             | Problem::Internal { error } => error.clone(),
             Problem::Database { path, error } => format!("{path}: {error}"),
             Problem::NoSuchGpus { exist, .. } => match exist.as_slice() {
@@ -191,6 +205,8 @@ impl Problem {
                 ("kill", State::Held | State::Queued) => format!("nexus remove {id}"),
                 ("remove" | "hold" | "first", State::Starting | State::Running) => format!("nexus kill {id}"),
                 ("release", State::Queued) => return None,
+                ("attach", state) if state.has_ended() => format!("nexus logs {id}"),
+                ("attach", _) => format!("nexus logs -f {id} shows its output from the start, nexus wait {id} waits"),
                 ("forget", State::Held | State::Queued) => format!("nexus remove {id}"),
                 ("forget", _) => format!("nexus kill {id}"),
                 (_, state) if state.has_ended() => format!("nexus rerun {id} runs it again"),
@@ -209,6 +225,8 @@ impl Problem {
             Problem::BadConfig { path, .. } => format!("correct {path}, or move it away for a fresh one"),
             Problem::NotStarted { .. } => "nexus doctor".into(),
             Problem::NoLog { id, .. } => format!("nexus show {id}"),
+            Problem::NoTerminal { id, .. } => format!("nexus logs -f {id}"),
+            Problem::NoScreen { .. } => "nexus attach service shows the same without screen".into(),
             Problem::Database { .. } => "nexus doctor".into(),
             Problem::BadSelector { .. } => "nexus help selectors".into(),
             _ => return None,

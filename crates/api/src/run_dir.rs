@@ -69,6 +69,18 @@ pub struct RunSpec {
     /// UUIDs of the GPUs that the shim locks against other services for as long as the run has processes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpu_locks: Vec<String>,
+    /// Show the run in a session of GNU screen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screen: Option<ScreenSpec>,
+}
+
+/// The session of GNU screen that a run is to be shown in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScreenSpec {
+    /// `nexus_job_abc`
+    pub name: String,
+    /// Where its socket goes if screen's own folder cannot be used; made when it is needed.
+    pub dir: PathBuf,
 }
 
 /// A signal sent a while before the time limit.
@@ -91,6 +103,45 @@ pub struct Started {
     pub pid: u32,
     pub started_at_ms: i64,
     pub cgroup: Option<PathBuf>,
+    /// Where viewers of its terminal connect: the name of an abstract socket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminal: Option<String>,
+    /// The GNU screen session it can be seen in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screen: Option<ScreenSession>,
+}
+
+/// A session of GNU screen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScreenSession {
+    /// Its whole name, `1234.nexus_job_abc`: a part of it could mean another session.
+    pub session: String,
+    /// `SCREENDIR`, where one was in force.
+    pub dir: Option<PathBuf>,
+    /// Whether that folder is one of nexus's own, since screen's could not be used: then it has to be typed.
+    #[serde(default)]
+    pub own_dir: bool,
+}
+
+impl ScreenSession {
+    /// The process of the session.
+    pub fn pid(&self) -> Option<u32> {
+        self.session.split('.').next()?.parse().ok()
+    }
+
+    /// Its name without the pid: `nexus_job_abc`.
+    pub fn name(&self) -> &str {
+        self.session.split_once('.').map_or(&self.session, |(_, name)| name)
+    }
+
+    /// What to type to see it.
+    pub fn to_type(&self) -> String {
+        let command = format!("screen -r {}", self.name());
+        match self.dir.as_ref().filter(|_| self.own_dir) {
+            Some(dir) => format!("SCREENDIR={} {command}", crate::command::quote(&dir.to_string_lossy())),
+            None => command,
+        }
+    }
 }
 
 /// Content of `exit.json`: how the run ended. Written whole or not at all.
@@ -137,6 +188,8 @@ pub enum Cause {
     /// The shim had been asked to end it.
     Asked,
     Timeout,
+    /// The GNU screen session it was in was closed.
+    SessionClosed,
 }
 
 impl ExitRecord {
@@ -152,6 +205,7 @@ impl ExitRecord {
         match (self.cause, code, signal) {
             (Cause::Asked, code, signal) => Outcome::Stopped { code, signal },
             (Cause::Timeout, code, signal) => Outcome::TimedOut { code, signal },
+            (Cause::SessionClosed, code, signal) => Outcome::SessionClosed { code, signal },
             (Cause::Own, Some(code), _) => Outcome::Exited { code },
             (Cause::Own, None, signal) => Outcome::Signaled { signal: signal.unwrap_or(0) },
         }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::jobs::Job;
+use crate::run_dir::ScreenSession;
 
 /// `GET /v1/service`
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,6 +32,9 @@ pub struct Service {
     /// The folder in which services of this machine lock GPUs against each other.
     #[serde(default)]
     pub gpu_locks: Option<String>,
+    /// Its own session of GNU screen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screen: Option<ScreenSession>,
 }
 
 /// `GET /v1/status`: everything of the status view in one answer.

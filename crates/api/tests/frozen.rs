@@ -10,6 +10,7 @@ use nexus_api::events::Event;
 use nexus_api::jobs::{Job, JobDetail, JobSpec, Waiting};
 use nexus_api::problem::Problem;
 use nexus_api::run_dir::{self, ExitRecord, RunSpec, ShimMessage, Started};
+use nexus_api::screens::Screen;
 use nexus_api::service::{Service, StartReport, Status};
 use nexus_api::why::Why;
 use nexus_core::run::Outcome;
@@ -48,6 +49,13 @@ const SAMPLES: &[Sample] = &[
     ("start_reports", reads_and_writes::<Vec<StartReport>>),
     ("problems", reads_and_writes::<Vec<Problem>>),
     ("why", reads_and_writes::<Why>),
+    ("problems_terminal", reads_and_writes::<Vec<Problem>>),
+    ("screens", reads_and_writes::<Vec<Screen>>),
+    ("service_screen", reads_and_writes::<Service>),
+    ("job_spec_screen", reads_and_writes::<JobSpec>),
+    ("started_screen", reads_and_writes::<Started>),
+    ("run_spec_screen", reads_and_writes::<RunSpec>),
+    ("exit_session_closed", reads_and_writes::<ExitRecord>),
 ];
 
 /// Names a script may rely on: the list of the specification.
@@ -142,9 +150,9 @@ fn samples_show_every_state_and_every_way_to_wait() {
 
 #[test]
 fn samples_show_every_problem_and_each_has_words() {
-    let samples = read::<Vec<Problem>>("problems");
+    let samples = ["problems", "problems_terminal"].map(read::<Vec<Problem>>).concat();
     let shown: BTreeSet<u32> = samples.iter().map(number_of).collect();
-    assert_eq!(shown, (1..=19).collect(), "a problem lacks a sample");
+    assert_eq!(shown, (1..=21).collect(), "a problem lacks a sample");
     for problem in samples {
         assert!(!problem.title().is_empty(), "{problem:?}");
         assert!(problem.why().is_none_or(|why| !why.is_empty()), "{problem:?}");
@@ -159,6 +167,7 @@ fn exit_records_mean_these_outcomes() {
         ("exit_signaled", Outcome::Signaled { signal: 9 }),
         ("exit_asked", Outcome::Stopped { code: None, signal: Some(15) }),
         ("exit_timeout", Outcome::TimedOut { code: Some(0), signal: None }),
+        ("exit_session_closed", Outcome::SessionClosed { code: None, signal: Some(15) }),
         ("exit_start_error", Outcome::StartError { error: "no such program: pyton".into(), code: Some(127) }),
         ("exit_machine_error", Outcome::MachineError { error: "failed to fork: out of memory".into() }),
     ];
@@ -202,6 +211,8 @@ fn number_of(problem: &Problem) -> u32 {
         Problem::Stopping => 17,
         Problem::Internal { .. } => 18,
         Problem::NoSuchGpus { .. } => 19,
+        Problem::NoTerminal { .. } => 20,
+        Problem::NoScreen { .. } => 21,
     }
 }
 

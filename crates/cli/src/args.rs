@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    cancel, completions, demo, doctor, first, forget, gpus, help, history, hold, kill, logs, ls, pause, queue, release,
-    remove, rerun, restart, resume, run, service, show, start, status, stop, wait, why,
+    attach, cancel, completions, demo, doctor, first, forget, gpus, help, history, hold, kill, logs, ls, pause, queue,
+    release, remove, rerun, restart, resume, run, screens, service, show, start, status, stop, wait, why,
 };
 use crate::typed::AddArgs;
 use crate::ui::ColorWhen;
@@ -41,6 +41,7 @@ pub enum Verb {
     Show(show::ShowArgs),
     Why(why::WhyArgs),
     Logs(logs::LogsArgs),
+    Attach(attach::AttachArgs),
     Kill(kill::KillArgs),
     Remove(remove::RemoveArgs),
     Cancel(cancel::CancelArgs),
@@ -53,6 +54,7 @@ pub enum Verb {
     Gpus(gpus::GpusArgs),
     Pause(pause::PauseArgs),
     Resume(resume::ResumeArgs),
+    Screens(screens::ScreensArgs),
     Start(start::StartArgs),
     Stop(stop::StopArgs),
     Restart(restart::RestartArgs),
@@ -62,6 +64,8 @@ pub enum Verb {
     Help(help::HelpArgs),
     #[command(name = "__service", hide = true)]
     Service(service::ServiceArgs),
+    #[command(name = "__service-view", hide = true)]
+    ServiceView,
 }
 
 #[cfg(test)]

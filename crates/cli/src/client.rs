@@ -2,18 +2,21 @@
 
 mod events;
 mod http;
+mod terminal;
 
 use std::path::PathBuf;
 
 use nexus_api::jobs::{Action, Job, JobDetail, JobQuery, JobSpec, OnJobs, Rerun, Submitted};
 use nexus_api::log::{self, Place};
 use nexus_api::paths::Home;
+use nexus_api::screens::Screen;
 use nexus_api::service::{Gpu, Machine, OnGpus, Service, SimulatedGpus, Status, Stop};
 use nexus_api::why::Why;
 use serde_json::Value;
 
 pub use self::events::Events;
 pub use self::http::Body;
+pub use self::terminal::Terminal;
 use crate::error::{CliError, Refused};
 
 /// A request names at most this many jobs in its path.
@@ -143,6 +146,21 @@ impl Client {
 
     pub async fn stop(&self, keep_jobs: bool) -> Result<(), CliError> {
         self.post::<Stop, Value>("/v1/service/stop", &Stop { keep_jobs }).await.map(drop)
+    }
+
+    pub async fn screens(&self) -> Result<Vec<Screen>, CliError> {
+        self.get("/v1/screens").await
+    }
+
+    /// Has the service show itself in a session of GNU screen.
+    pub async fn open_screen(&self) -> Result<(), CliError> {
+        self.post::<Value, Value>("/v1/service/screen", &Value::Null).await.map(drop)
+    }
+
+    /// service.log from its last lines on, as it grows. `session`: of which this is the window.
+    pub async fn service_log(&self, tail: u64, session: Option<&str>) -> Result<Body, CliError> {
+        let tail = tail.to_string();
+        self.stream(&path("/v1/service/log", &[("tail", Some(&tail)), ("session", session)])).await
     }
 
     pub async fn simulate_gpus(&self, count: u16) -> Result<(), CliError> {

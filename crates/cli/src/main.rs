@@ -4,7 +4,7 @@
 
 mod app;
 mod args;
-mod attached;
+mod attach;
 mod chosen;
 mod client;
 mod collapse;
@@ -42,6 +42,11 @@ fn main() -> ExitCode {
     let raw: Vec<OsString> = std::env::args_os().collect();
     if raw.get(1).is_some_and(|word| word == "__launcher") {
         nexus_node::launcher::main();
+    }
+    if let [_, verb, name] = raw.as_slice()
+        && verb == "__viewer"
+    {
+        nexus_node::viewer::main(&name.to_string_lossy());
     }
     let cli = match Cli::try_parse_from(&raw) {
         Ok(cli) => cli,
@@ -99,6 +104,7 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
         Verb::Show(args) => show::run(args, app).await,
         Verb::Why(args) => why::run(args, app).await,
         Verb::Logs(args) => logs::run(args, app).await,
+        Verb::Attach(args) => commands::attach::run(args, app).await,
         Verb::Kill(args) => kill::run(args, app).await,
         Verb::Remove(args) => remove::run(args, app).await,
         Verb::Cancel(args) => cancel::run(args, app).await,
@@ -111,6 +117,8 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
         Verb::Gpus(args) => gpus::run(args, app).await,
         Verb::Pause(args) => pause::run(args, app).await,
         Verb::Resume(args) => resume::run(args, app).await,
+        Verb::Screens(args) => commands::screens::run(args, app).await,
+        Verb::ServiceView => commands::service_view::run(app).await,
         Verb::Start(args) => commands::start::run(args, app).await,
         Verb::Stop(args) => stop::run(args, app).await,
         Verb::Restart(args) => restart::run(args, app).await,
@@ -134,6 +142,7 @@ fn report(error: &CliError, ui: &Ui) -> ExitCode {
 
 /// A panic is a bug and says so with its own exit code.
 fn bug(panic: &std::panic::PanicHookInfo<'_>) {
+    attach::restore();
     let told = error::Told {
         error: "nexus failed; this is a bug".into(),
         why: Some(panic.to_string()),

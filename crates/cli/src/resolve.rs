@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use nexus_api::command::Command;
 use nexus_api::env::{Env, is_reserved};
-use nexus_api::jobs::{JobRequest, JobSpec};
+use nexus_api::jobs::{JobRequest, JobSpec, Session};
 
 use crate::error::Usage;
 use crate::typed::AddArgs;
@@ -48,6 +48,7 @@ pub fn resolve(args: &AddArgs, around: Surroundings) -> Result<JobSpec, Usage> {
         window: around.window,
         out,
         rerun_of: None,
+        session: args.screen.then_some(Session::Screen),
     })
 }
 

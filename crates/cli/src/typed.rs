@@ -69,6 +69,9 @@ pub struct AddArgs {
     /// Lets it have paused GPUs too
     #[arg(long)]
     pub force: bool,
+    /// Shows it in a session of GNU screen too: screen -r nexus_job_ID; closing that ends the job
+    #[arg(long)]
+    pub screen: bool,
     /// Gives it pipes instead of a terminal
     #[arg(long)]
     pub no_tty: bool,

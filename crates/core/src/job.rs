@@ -67,6 +67,7 @@ pub enum Failure {
     Timeout,
     Lost,
     StartError,
+    SessionClosed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +90,7 @@ impl End {
             Outcome::Exited { code } => End::Failed(Failure::Exit { code: *code }),
             Outcome::Signaled { signal } => End::Failed(Failure::Signal { signal: *signal }),
             Outcome::TimedOut { .. } => End::Failed(Failure::Timeout),
+            Outcome::SessionClosed { .. } => End::Failed(Failure::SessionClosed),
             Outcome::StartError { .. } => End::Failed(Failure::StartError),
             Outcome::MachineError { .. } => killed.unwrap_or(End::Failed(Failure::StartError)),
             Outcome::Lost { .. } => killed.unwrap_or(End::Failed(Failure::Lost)),

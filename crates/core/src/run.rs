@@ -58,6 +58,11 @@ pub enum Outcome {
         code: Option<i32>,
         signal: Option<i32>,
     },
+    /// Ended because the terminal session it was in was closed.
+    SessionClosed {
+        code: Option<i32>,
+        signal: Option<i32>,
+    },
     /// The command could not be started: no such program, no such folder. The job's own fault.
     StartError {
         error: String,

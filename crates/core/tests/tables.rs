@@ -28,6 +28,7 @@ fn an_outcome_and_who_asked_make_the_end() {
     let killed = End::Killed(KillReason::User);
     let start_error = End::Failed(Failure::StartError);
     let timeout = End::Failed(Failure::Timeout);
+    let closed = End::Failed(Failure::SessionClosed);
     #[rustfmt::skip]
     let table = [
         // the run                                                   nobody asked               a user asked
@@ -37,6 +38,7 @@ fn an_outcome_and_who_asked_make_the_end() {
         (Outcome::Signaled { signal: 9 },                            signal(9),                 signal(9)),
         (Outcome::TimedOut { code: None, signal: Some(9) },          timeout.clone(),           timeout.clone()),
         (Outcome::TimedOut { code: Some(0), signal: None },          timeout.clone(),           timeout),
+        (Outcome::SessionClosed { code: Some(0), signal: None },     closed.clone(),            closed),
         (Outcome::StartError { error: error(), code: Some(127) },    start_error.clone(),       start_error.clone()),
         (Outcome::MachineError { error: error() },                   start_error.clone(),       killed.clone()),
         (Outcome::Lost { error: error() },                           End::Failed(Failure::Lost), killed.clone()),
@@ -62,7 +64,9 @@ fn retries_cover_what_another_try_may_mend() {
         assert!(End::Failed(failure.clone()).may_be_retried(), "{failure:?}");
     }
     let kills = [KillReason::User, KillReason::Removed, KillReason::Stopped].map(End::Killed);
-    for end in kills.into_iter().chain([End::Completed, End::Failed(Failure::Timeout)]) {
+    for end in
+        kills.into_iter().chain([Failure::Timeout, Failure::SessionClosed].map(End::Failed)).chain([End::Completed])
+    {
         assert!(!end.may_be_retried(), "{end:?}");
     }
 }

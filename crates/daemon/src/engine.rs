@@ -94,6 +94,8 @@ pub enum Message {
     Gpus(Reading),
     /// The directory of an ended run was cleared.
     Tidied(RunId),
+    /// A line for service.log.
+    Note(String),
     /// A question about live facts.
     Ask(Question),
 }
@@ -244,6 +246,7 @@ impl Engine {
             Message::Report(report) => self.report(report, turn, watch),
             Message::Tidied(run) => watch.tidied.push(run),
             Message::Gpus(reading) => self.gpus_read(reading, turn, watch),
+            Message::Note(line) => self.log.write(&[line]),
             Message::Ask(question) => question(&self.world, &self.gpus),
             Message::Submit { specs, reply } => match self.submit(specs, turn) {
                 Ok(ids) => turn.replies.push(Box::new(move |done| drop(reply.send(done.map(|()| ids))))),

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use nexus_api::command::Command;
 use nexus_api::env::{Env, is_reserved};
-use nexus_api::jobs::JobSpec;
-use nexus_api::run_dir::{self, RunSpec, Warning};
+use nexus_api::jobs::{JobSpec, Session};
+use nexus_api::run_dir::{self, RunSpec, ScreenSpec, Warning};
 use nexus_core::ids::RunId;
 use nexus_core::machine::Gpu;
 use nexus_core::run::Lease;
@@ -23,12 +23,14 @@ pub struct RunSpecs {
     /// Resolved once: the configured shell, or `sh`.
     pub shell: PathBuf,
     pub config: Config,
+    /// Where screen sessions are if screen's own folder cannot be used.
+    pub screens: PathBuf,
 }
 
 impl RunSpecs {
-    pub fn new(config: Config, log_dir: PathBuf) -> RunSpecs {
+    pub fn new(config: Config, log_dir: PathBuf, screens: PathBuf) -> RunSpecs {
         let shell = find_program(&config.shell).or_else(|| find_program("sh")).unwrap_or_else(|| "/bin/sh".into());
-        RunSpecs { log_dir, shell, config }
+        RunSpecs { log_dir, shell, config, screens }
     }
 
     /// `gpus` are those of the machine: the lease names them by number.
@@ -40,7 +42,7 @@ impl RunSpecs {
         let visible = if by_uuid { uuids.join(",") } else { lease.gpus.to_string() };
         let env = environment(run, lease, visible, &launch);
         let dir = launch.dir;
-        let JobSpec { command, cwd, request, tty, window, out, .. } = launch.spec;
+        let JobSpec { command, cwd, request, tty, window, out, session, .. } = launch.spec;
         let (columns, rows) = window.filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or(USUAL_WINDOW);
         let (argv, shell) = match command {
             Command::Argv(argv) => (argv, false),
@@ -69,6 +71,14 @@ impl RunSpecs {
             reports: PathBuf::new(),
             cgroup_base: None,
             gpu_locks: uuids,
+            screen: self.screen(run, session),
+        }
+    }
+
+    fn screen(&self, run: RunId, session: Option<Session>) -> Option<ScreenSpec> {
+        match session.unwrap_or(self.config.session) {
+            Session::Builtin => None,
+            Session::Screen => Some(ScreenSpec { name: format!("nexus_job_{}", run.job), dir: self.screens.clone() }),
         }
     }
 }
@@ -115,7 +125,7 @@ mod tests {
 
     fn run_spec(visible: Visible, leased: &[u16], gpus: &[Gpu]) -> RunSpec {
         let config = Config { gpus: GpuConfig { visible, ..GpuConfig::default() }, ..Config::default() };
-        let specs = RunSpecs::new(config, "/logs".into());
+        let specs = RunSpecs::new(config, "/logs".into(), "/screens".into());
         let spec = serde_json::from_str(r#"{"command": {"shell": "true"}, "cwd": "/"}"#).unwrap();
         let launch =
             Launch { spec, env: Arc::default(), secrets: Env::new(), dir: "/logs/job_abc".into(), last_failure: None };

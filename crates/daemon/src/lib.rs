@@ -13,6 +13,7 @@ mod launch;
 mod narrate;
 mod select;
 mod service_log;
+mod service_screen;
 mod start;
 mod store;
 mod view;

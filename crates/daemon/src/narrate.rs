@@ -111,6 +111,7 @@ fn failure(outcome: &Outcome) -> String {
         Outcome::Stopped { signal: Some(signal), .. } => format!("signal {signal}"),
         Outcome::Stopped { code, .. } => format!("exit {}", code.unwrap_or(-1)),
         Outcome::TimedOut { .. } => "timeout".into(),
+        Outcome::SessionClosed { .. } => "session-closed".into(),
         Outcome::StartError { error, .. } | Outcome::MachineError { error } => format!("start-error: {error}"),
         Outcome::Lost { error } => format!("lost: {error}"),
         Outcome::NeverStarted => "it never started".into(),

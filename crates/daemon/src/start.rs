@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use nexus_api::jobs::Session;
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 use nexus_api::service::StartReport;
@@ -29,6 +30,7 @@ use crate::http::{self, App, OwnerOnly};
 use crate::ids::IdMaker;
 use crate::launch::RunSpecs;
 use crate::service_log::ServiceLog;
+use crate::service_screen::ServiceScreen;
 use crate::store::{Readers, Store};
 use crate::{clock, config};
 
@@ -105,6 +107,12 @@ struct Parts {
     log_dir: PathBuf,
     host: String,
     containment: String,
+    session: Session,
+}
+
+/// Where screen sessions are if screen's own folder cannot be used: their sockets need a short path as well.
+fn screens_dir(home: &Home) -> PathBuf {
+    home.socket_dir().join("screens")
 }
 
 /// Whether a service could start with this configuration: looked at before a running one is stopped for it.
@@ -142,6 +150,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         Containment::Cgroup(_) => "cgroup",
         Containment::Session => "session",
     };
+    let session = config.session;
     let (events, _) = broadcast::channel(EVENTS_KEPT);
     let engine = Engine {
         inbox,
@@ -152,7 +161,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         gpus: Gpus::new(simulated),
         watcher: None,
         node,
-        specs: RunSpecs::new(config, log_dir.clone()),
+        specs: RunSpecs::new(config, log_dir.clone(), screens_dir(home)),
         log,
         events: events.clone(),
         ids: IdMaker::new(),
@@ -160,7 +169,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         reserve: Reserve::of(home),
         leaves_jobs: false,
     };
-    Ok(Parts { engine, to_engine, events, log_dir, host, containment: containment.into() })
+    Ok(Parts { engine, to_engine, events, log_dir, host, containment: containment.into(), session })
 }
 
 /// A home belongs to one host: two services on one database would both run its queue.
@@ -261,6 +270,7 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         Err(problem) => return say(&StartReport::Failed { problem }, ExitCode::FAILURE),
     };
     lock.sign(&home.socket());
+    let screen = Arc::new(ServiceScreen::new(screens_dir(home)));
     let app = Arc::new(App {
         engine: parts.to_engine.clone(),
         readers: Readers::new(&home.database()),
@@ -270,6 +280,7 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         host: parts.host,
         started_at: clock::now(),
         containment: parts.containment,
+        screen: screen.clone(),
     });
     let (engine_ended, ended) = oneshot::channel();
     let engine = parts.engine;
@@ -282,6 +293,9 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
     let until_closed = async move { drop(closed.await) };
     let server = axum::serve(listener, http::router(app)).with_graceful_shutdown(until_closed);
     let server = tokio::spawn(server.into_future());
+    if parts.session == Session::Screen {
+        tokio::spawn(show_in_screen(screen, parts.to_engine.clone()));
+    }
     tokio::spawn(stop_on_signal(parts.to_engine));
     say(&StartReport::Ready { pid: std::process::id() }, ExitCode::SUCCESS);
     let ended = ended.await;
@@ -306,6 +320,14 @@ fn listen(home: &Home) -> Result<OwnerOnly, Problem> {
     let listener = UnixListener::bind(&path).map_err(fail)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(fail)?;
     Ok(OwnerOnly { listener, owner: rustix::process::geteuid().as_raw() })
+}
+
+/// Without a session the service does its work all the same.
+async fn show_in_screen(screen: Arc<ServiceScreen>, engine: mpsc::Sender<Message>) {
+    if let Err(problem) = screen.open().await {
+        // The engine is gone: the service is going down.
+        let _ = engine.send(Message::Note(format!("Error: {problem}")));
+    }
 }
 
 /// TERM and INT end the service alone; its jobs go on.

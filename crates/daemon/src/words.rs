@@ -20,6 +20,7 @@ pub fn end(end: &End) -> (State, Option<&'static str>) {
                 Failure::Timeout => "timeout",
                 Failure::Lost => "lost",
                 Failure::StartError => "start-error",
+                Failure::SessionClosed => "session-closed",
             }),
         ),
         End::Killed(reason) => (
@@ -38,7 +39,9 @@ pub fn exit_of(outcome: &Outcome) -> (Option<i32>, Option<i32>) {
     match outcome {
         Outcome::Exited { code } => (Some(*code), None),
         Outcome::Signaled { signal } => (None, Some(*signal)),
-        Outcome::Stopped { code, signal } | Outcome::TimedOut { code, signal } => (*code, *signal),
+        Outcome::Stopped { code, signal }
+        | Outcome::TimedOut { code, signal }
+        | Outcome::SessionClosed { code, signal } => (*code, *signal),
         Outcome::StartError { code, .. } => (*code, None),
         Outcome::MachineError { .. } | Outcome::Lost { .. } | Outcome::NeverStarted => (None, None),
     }
@@ -70,6 +73,7 @@ pub fn detail(reason: &str, outcome: Option<&RunOutcome>, time_seconds: Option<u
         },
         "lost" => error.unwrap_or_else(|| "its supervisor is gone".into()),
         "start-error" => error.unwrap_or_else(|| "it could not be started".into()),
+        "session-closed" => "the screen session that it ran in was closed".into(),
         "user" => "it was killed by the user".into(),
         "removed" => "it was taken out of the queue".into(),
         "stopped" => "it was ended with the service".into(),

@@ -166,6 +166,8 @@ mod tests {
             pid: 3,
             started_at_ms: 4,
             cgroup: None,
+            terminal: None,
+            screen: None,
         }
     }
 

@@ -119,6 +119,8 @@ mod tests {
             pid: processes::stat(std::process::id()).unwrap().session,
             started_at_ms: 0,
             cgroup: None,
+            terminal: None,
+            screen: None,
         };
         assert!(Leftovers::of(Path::new(&dir), Some(&started), None).end(|| false));
         assert!(!own.wait().unwrap().success());

@@ -6,6 +6,7 @@
 //! ```
 //! Shims outlive both others. The run directory (`nexus_api::run_dir`) is all that is needed to find them again.
 
+pub mod carriage;
 pub mod cgroup;
 mod frame;
 pub mod gpu;
@@ -20,10 +21,13 @@ pub mod logs;
 mod node;
 mod order;
 pub mod processes;
+pub mod rendezvous;
 mod reports;
+pub mod screens;
 mod shim;
 mod signals;
 mod tidy;
+pub mod viewer;
 mod words;
 
 pub use cgroup::Containment;

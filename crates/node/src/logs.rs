@@ -63,6 +63,13 @@ impl Stream {
         self.file.as_ref().map_or(Ok(0), |file| Ok(file.metadata()?.len()))
     }
 
+    /// Moves back by up to `bytes`; how far.
+    fn retreat(&mut self, bytes: u64) -> u64 {
+        let taken = bytes.min(self.position);
+        self.position -= taken;
+        taken
+    }
+
     fn read(&mut self, most: u64) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; most as usize];
         let count = match &self.file {
@@ -186,6 +193,35 @@ impl LogReader {
             let Some(order) = &self.order else { return Ok(()) };
             stretch = stretch_at(order, self.stretch_at)?.ok_or(io::ErrorKind::UnexpectedEof)?;
         }
+    }
+
+    /// Goes back by up to `bytes` from the end. For the shim of the run alone, in whose hands logs and order agree.
+    pub fn back(&mut self, bytes: u64) -> io::Result<()> {
+        let lengths = self.lengths()?;
+        self.order = open_if_there(&self.dir.join(ORDER))?;
+        for (stream, length) in self.streams.iter_mut().zip(lengths) {
+            (stream.position, stream.ahead) = (length, 0);
+        }
+        let mut left = bytes;
+        let Some(order) = &self.order else {
+            for stream in self.streams.iter_mut().rev() {
+                left -= stream.retreat(left);
+                stream.ahead = stream.position;
+            }
+            return Ok(());
+        };
+        self.stretch_at = order.metadata()?.len().saturating_sub(FIRST) / RECORD * RECORD + FIRST;
+        while self.stretch_at > FIRST {
+            self.stretch_at -= RECORD;
+            let stretch = stretch_at(order, self.stretch_at)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+            let taken = self.streams[usize::from(stretch.stderr)].retreat(left.min(stretch.length));
+            left -= taken;
+            self.in_stretch = stretch.length - taken;
+            if left == 0 || taken < stretch.length {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Puts both streams where the order ends, so that walking it backwards meets the right bytes: a log may be ahead

@@ -106,6 +106,36 @@ impl AsFd for Signals {
     }
 }
 
+/// Changes of the window's size, as a descriptor to poll.
+pub struct Windows(File);
+
+impl Windows {
+    /// Called once, before there are other threads.
+    pub fn open() -> io::Result<Windows> {
+        let set = set_of(&[libc::SIGWINCH]);
+        // SAFETY: the set is ours to be read; the new descriptor is owned by the file.
+        unsafe {
+            libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+            match libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) {
+                -1 => Err(io::Error::last_os_error()),
+                descriptor => Ok(Windows(File::from_raw_fd(descriptor))),
+            }
+        }
+    }
+
+    /// Whether there was one since the last look.
+    pub fn take(&mut self) -> bool {
+        let mut messages = [0; 8 * size_of::<libc::signalfd_siginfo>()];
+        self.0.read(&mut messages).is_ok_and(|length| length > 0)
+    }
+}
+
+impl AsFd for Windows {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 /// In the child before exec: every signal does what it does by default, and none is held back.
 pub fn restore_for_command() {
     for signal in 1..=64 {

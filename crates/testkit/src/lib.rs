@@ -11,6 +11,7 @@ pub mod proc;
 mod session;
 mod socket;
 mod terminal;
+mod typist;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -25,6 +26,7 @@ pub use output::Output;
 pub use proc::{alive, children_marked, cmdline};
 pub use session::Session;
 pub use socket::request;
+pub use typist::Typist;
 
 /// Longer than anything here takes on a loaded machine.
 pub const DEADLINE: Duration = Duration::from_secs(60);

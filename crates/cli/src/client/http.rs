@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::{Method, Request, Response};
+use hyper::upgrade::Upgraded;
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use nexus_api::problem::Problem;
 use serde::Serialize;
@@ -72,6 +73,24 @@ impl Client {
                 Ok(Body { incoming: response.into_body(), content_type })
             }
             false => Err(refusal(path, response).await),
+        }
+    }
+
+    /// Turns a connection over to another protocol.
+    pub(super) async fn upgrade(&self, path: &str, protocol: &'static str) -> Result<Upgraded, CliError> {
+        let stream = self.connect(path).await?;
+        let (mut sender, connection_work) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(connection(path))?;
+        tokio::spawn(connection_work.with_upgrades());
+        let request = Request::get(path).header("host", "nexus").header("connection", "upgrade");
+        let request = request.header("upgrade", protocol).body(Full::<Bytes>::default()).map_err(connection(path))?;
+        let response = match tokio::time::timeout(ANSWER_LIMIT, sender.send_request(request)).await {
+            Ok(answered) => answered.map_err(connection(path))?,
+            Err(late) => return Err(connection(path)(late)),
+        };
+        match response.status() {
+            StatusCode::SWITCHING_PROTOCOLS => hyper::upgrade::on(response).await.map_err(connection(path)),
+            _ => Err(refusal(path, response).await),
         }
     }
 

@@ -15,6 +15,7 @@ const FIRST_PAGE: &[(&str, &str)] = &[
     ("queue", "show pending jobs"),
     ("history", "show ended jobs"),
     ("logs [id]", "show what a job printed (-f: follow)"),
+    ("attach <id|gpu>", "see a job's terminal and type into it"),
     ("why <id>", "say why a job waits or failed, and what to type"),
     ("show <id>", "show all that is known about a job"),
     ("kill <id|gpu>", "end a running job"),

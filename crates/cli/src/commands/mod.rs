@@ -1,6 +1,7 @@
 //! One verb, one file: its arguments, whose docs are the manual, and what it does.
 
 pub mod add;
+pub mod attach;
 pub mod cancel;
 pub mod completions;
 pub mod demo;
@@ -22,7 +23,9 @@ pub mod rerun;
 pub mod restart;
 pub mod resume;
 pub mod run;
+pub mod screens;
 pub mod service;
+pub mod service_view;
 pub mod show;
 pub mod start;
 pub mod status;

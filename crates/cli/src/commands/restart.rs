@@ -21,11 +21,16 @@ pub struct RestartArgs {
 pub async fn run(args: RestartArgs, app: &App) -> Result<ExitCode, CliError> {
     misplaced::refuse("restart", &args.words)?;
     let client = app.reader();
+    let mut had_screen = false;
     if client.answers().await? {
         nexus_daemon::check_config(&app.home)?;
+        had_screen = client.service().await?.screen.is_some();
         stop::stop(&client, true).await?;
     }
     app.start(StartOptions::default()).await?;
+    if had_screen {
+        client.open_screen().await?;
+    }
     let service = client.service().await?;
     app.ui.say(&format!("service started (pid {}) in {}", service.pid, service.home));
     Ok(ExitCode::SUCCESS)

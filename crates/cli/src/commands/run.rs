@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use nexus_api::jobs::{Action, Job, OnJobs};
 
 use crate::app::App;
-use crate::attached::{self, Left};
+use crate::attach::{self, Left};
 use crate::client::Client;
 use crate::commands::add;
 use crate::error::{CliError, Refused, Usage};
@@ -113,14 +113,17 @@ fn shell(typed: &AddArgs) -> Result<Vec<String>, CliError> {
 }
 
 async fn in_the_shell(app: &App, client: &Client, id: &str, quiet: bool) -> Result<ExitCode, CliError> {
-    match attached::attach_to(app, id).await {
-        Ok(Left::Detached) => {
+    if !quiet {
+        app.ui.say(&format!("[a shell as job {id}; Ctrl+A D detaches]"));
+    }
+    match attach::attach(client, id, false, &app.ui).await {
+        Ok(Left::Detached | Left::Told) => {
             if !quiet {
                 stay::tell_detached(&app.ui, id, true);
             }
             Ok(ExitCode::SUCCESS)
         }
-        Ok(Left::Ended) => {
+        Ok(Left::Ended(_) | Left::EndedUnseen) => {
             let job = crate::ends::wait(client, &[id.to_string()], |_| Ok(())).await?.pop();
             Ok(job.map_or(ExitCode::SUCCESS, |job| ended(&job, None, quiet, app)))
         }

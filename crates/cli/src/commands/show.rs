@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use jiff::Zoned;
+use nexus_api::jobs::State;
 
 use crate::app::App;
 use crate::chosen;
@@ -37,6 +38,10 @@ pub async fn run(args: ShowArgs, app: &App) -> Result<ExitCode, CliError> {
         return Ok(ExitCode::SUCCESS);
     }
     let capacity = Capacity::of(&client.status(false).await?);
-    app.ui.data(&render::show::show(&detail, capacity, &Zoned::now(), app.ui.paint()))?;
+    let screen = match detail.job.state {
+        State::Running => client.screens().await?.into_iter().find(|screen| screen.job.as_ref() == Some(&job.id)),
+        _ => None,
+    };
+    app.ui.data(&render::show::show(&detail, screen.as_ref(), capacity, &Zoned::now(), app.ui.paint()))?;
     Ok(ExitCode::SUCCESS)
 }

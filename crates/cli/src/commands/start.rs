@@ -18,6 +18,9 @@ pub struct StartArgs {
     /// Pretends to have this many GPUs, remembered until it is 0
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=128))]
     pub simulate_gpus: Option<u16>,
+    /// Shows service.log in a session of GNU screen: screen -r nexus; closing that stops the service, jobs go on
+    #[arg(long)]
+    pub screen: bool,
     /// Takes over a home that was made under another host name
     #[arg(long)]
     pub adopt_home: bool,
@@ -30,11 +33,17 @@ pub async fn run(args: StartArgs, app: &App) -> Result<ExitCode, CliError> {
     if let (Began::Before, Some(count)) = (began, args.simulate_gpus) {
         client.simulate_gpus(count).await?;
     }
+    if args.screen {
+        client.open_screen().await?;
+    }
     let service = client.service().await?;
     let word = match began {
         Began::Now => "started",
         Began::Before => "runs already",
     };
     app.ui.say(&format!("service {word} (pid {}) in {}", service.pid, service.home));
+    if let Some(screen) = &service.screen {
+        app.ui.say(&format!("to see it: {}", screen.to_type()));
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -13,6 +13,7 @@ pub mod queue;
 pub mod reason;
 #[cfg(test)]
 pub mod samples;
+pub mod screens;
 pub mod show;
 pub mod status;
 pub mod table;

@@ -2,6 +2,7 @@
 
 use jiff::Zoned;
 use nexus_api::jobs::{Job, JobDetail, JobRequest, Run};
+use nexus_api::screens::Screen;
 
 use super::paint::Paint;
 use super::reason::{self, Capacity};
@@ -11,12 +12,13 @@ use crate::signals;
 /// Column of the values: the longest key, its colon and a blank.
 const VALUE_COLUMN: usize = 13;
 
-pub fn show(detail: &JobDetail, capacity: Capacity, now: &Zoned, paint: Paint) -> String {
+pub fn show(detail: &JobDetail, screen: Option<&Screen>, capacity: Capacity, now: &Zoned, paint: Paint) -> String {
     let mut lines = Lines(String::new());
     what(&mut lines, &detail.job, paint);
     state(&mut lines, &detail.job, capacity, now, paint);
     times(&mut lines, &detail.job, now, paint);
     files(&mut lines, &detail.job);
+    lines.some("Screen", screen.map(|screen| screen.command.as_str()));
     for run in &detail.runs {
         lines.add(&format!("Attempt {}", run.attempt), &attempt(run, &detail.job, now));
     }
@@ -197,7 +199,7 @@ mod tests {
         };
         let detail = JobDetail { job, runs: vec![run], env_names: vec!["PATH".into()], env: None };
         assert_eq!(
-            show(&detail, Capacity { gpus: 2, cpus: 8 }, &samples::now(), PLAIN),
+            show(&detail, None, Capacity { gpus: 2, cpus: 8 }, &samples::now(), PLAIN),
             "\
 Job ID:      abc
 Command:     python train.py

@@ -204,6 +204,7 @@ fn natural_end(faults: bool, chance: &mut Chance) -> Outcome {
         10..14 => Outcome::Exited { code: 1 + chance.below(200) as i32 },
         14..16 => Outcome::Signaled { signal: chance.pick(&[9, 11, 15]) },
         16 => Outcome::TimedOut { code: None, signal: Some(9) },
+        18 => Outcome::SessionClosed { code: None, signal: Some(15) },
         17 if faults => Outcome::Lost { error: "its shim died".into() },
         _ => Outcome::Exited { code: 0 },
     }

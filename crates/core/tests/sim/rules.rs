@@ -151,6 +151,7 @@ fn true_end(outcome: &Outcome, asked: Option<StopCause>) -> End {
         (Outcome::Exited { code }, _) => End::Failed(Failure::Exit { code: *code }),
         (Outcome::Signaled { signal }, _) => End::Failed(Failure::Signal { signal: *signal }),
         (Outcome::TimedOut { .. }, _) => End::Failed(Failure::Timeout),
+        (Outcome::SessionClosed { .. }, _) => End::Failed(Failure::SessionClosed),
         (Outcome::StartError { .. }, _) | (Outcome::MachineError { .. }, None) => End::Failed(Failure::StartError),
         (Outcome::Lost { .. }, None) => End::Failed(Failure::Lost),
         (_, Some(StopCause::User)) => End::Killed(KillReason::User),

@@ -8,6 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nexus_api::jobs::Session;
 use nexus_api::problem::Problem;
 use nexus_core::policy::Policy;
 use serde::Deserialize;
@@ -17,6 +18,7 @@ pub use gpus::{GpuConfig, GpuUse, Shares, Visible};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub log_dir: Option<PathBuf>,
+    pub session: Session,
     pub shell: String,
     pub grace: Duration,
     pub tty: bool,
@@ -34,6 +36,7 @@ pub const TEMPLATE: &str = r#"# nexus configuration. Every key is shown with its
 # log_dir = "~/.nexus/logs"       # where jobs leave their output
 
 [jobs]
+# session = "builtin"             # or "screen": jobs and service can be seen in GNU screen
 # shell = "bash"                  # runs a job's command; sh where it is missing
 # grace = "10s"                   # between TERM and KILL
 # tty = true                      # jobs see a terminal, so progress bars work
@@ -63,6 +66,7 @@ struct Paths {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Jobs {
+    session: Option<Session>,
     shell: Option<String>,
     grace: Option<Span>,
     tty: Option<bool>,
@@ -161,6 +165,7 @@ fn from_file(file: File, user_home: Option<&Path>) -> Config {
     let usual = Policy::default();
     Config {
         log_dir: file.paths.log_dir.map(|dir| expand_home(&dir, user_home)),
+        session: file.jobs.session.unwrap_or_default(),
         shell: file.jobs.shell.unwrap_or_else(|| "bash".into()),
         grace: file.jobs.grace.map_or(Duration::from_secs(10), |span| span.0),
         tty: file.jobs.tty.unwrap_or(true),
@@ -191,6 +196,7 @@ const KEYS: &[&str] = &[
     "jobs",
     "log",
     "log_dir",
+    "session",
     "shell",
     "grace",
     "tty",

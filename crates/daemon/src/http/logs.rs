@@ -1,9 +1,7 @@
 //! A job's output: the end of it, all of it, or as it comes.
 
-use std::os::fd::OwnedFd;
-use std::path::{Path as FilePath, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{Path, State};
@@ -14,20 +12,16 @@ use nexus_api::jobs::State as Word;
 use nexus_api::log::{CONTENT_TYPE, Frame, Place};
 use nexus_api::problem::Problem;
 use nexus_node::logs::{LogReader, Which};
-use rustix::fs::inotify;
 use serde::Deserialize;
-use tokio::io::unix::AsyncFd;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, mpsc};
 use tokio::task::block_in_place;
 
+use super::changes::Changes;
 use super::extract::Asked;
 use super::problem::Failed;
 use super::{App, Shared, stream};
 use crate::store::StoreError;
-
-/// Without a watch the log is looked at this often.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Bytes read at a time.
 const PART: usize = 64 << 10;
@@ -95,7 +89,7 @@ impl App {
         Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], body).into_response())
     }
 
-    async fn state_of(self: &Shared, id: &str) -> Result<(Word, u32), Problem> {
+    pub(super) async fn state_of(self: &Shared, id: &str) -> Result<(Word, u32), Problem> {
         let id = id.to_string();
         self.read(move |reader| match reader.job(&id).map_err(|error| error.problem())? {
             Some(row) => Ok((row.state, row.attempt)),
@@ -104,7 +98,7 @@ impl App {
         .await
     }
 
-    async fn dir_of(self: &Shared, id: &str, number: u32) -> Result<PathBuf, Problem> {
+    pub(super) async fn dir_of(self: &Shared, id: &str, number: u32) -> Result<PathBuf, Problem> {
         let id = id.to_string();
         self.read(move |reader| {
             let fail = |error: StoreError| error.problem();
@@ -222,7 +216,7 @@ impl Follower {
     }
 
     /// The log of an attempt, where this client goes on in it. None: there is none yet.
-    fn open(&self, dir: &FilePath, number: u32) -> Option<LogReader> {
+    fn open(&self, dir: &std::path::Path, number: u32) -> Option<LogReader> {
         let mut reader = LogReader::open(dir, self.which).ok()?;
         if let Some(had) = self.from.filter(|from| from.attempt == number) {
             reader.resume(had.stdout, had.stderr);
@@ -264,32 +258,5 @@ fn concerns(event: &Event, job: &str) -> bool {
     match &event.what {
         What::Job { id, .. } => id == job,
         _ => true,
-    }
-}
-
-/// Tells when a file of a run directory was written.
-struct Changes {
-    inotify: AsyncFd<OwnedFd>,
-}
-
-impl Changes {
-    /// None where there is nothing to watch yet, or the system has no watch left to give.
-    fn watch(dir: &FilePath) -> Option<Changes> {
-        let inotify = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC).ok()?;
-        let what = inotify::WatchFlags::MODIFY | inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO;
-        inotify::add_watch(&inotify, dir, what).ok()?;
-        // SAFETY: an OwnedFd keeps its one descriptor open until it is dropped.
-        let inotify = unsafe { AsyncFd::register(inotify) }.ok()?;
-        Some(Changes { inotify })
-    }
-
-    /// Waits for the next change; where there is no watch, for a moment.
-    async fn next(changes: &Option<Changes>) {
-        let Some(Changes { inotify }) = changes else { return tokio::time::sleep(LOOK_AGAIN).await };
-        let Ok(mut ready) = inotify.readable().await else { return };
-        let mut buffer = [0; 4096];
-        // What exactly changed does not matter: the reader looks at all of it.
-        while rustix::io::read(inotify, &mut buffer).is_ok_and(|count| count > 0) {}
-        ready.clear_ready();
     }
 }

@@ -1,6 +1,7 @@
 //! HTTP/JSON on the unix socket. Answers clients; decides nothing.
 
 mod actions;
+mod changes;
 mod checks;
 mod events;
 mod extract;
@@ -8,8 +9,11 @@ mod gpus;
 mod jobs;
 mod logs;
 mod problem;
+mod screens;
 mod service;
+mod service_log;
 mod stream;
+mod terminal;
 mod why;
 
 use std::collections::BTreeMap;
@@ -34,6 +38,7 @@ use tokio::sync::{broadcast, oneshot};
 
 use crate::engine::{Message, Reply};
 use crate::gpus::Gpus;
+use crate::service_screen::ServiceScreen;
 use crate::store::{Reader, Readers};
 use crate::words;
 
@@ -50,6 +55,7 @@ pub struct App {
     pub host: String,
     pub started_at: Time,
     pub containment: String,
+    pub screen: Arc<ServiceScreen>,
 }
 
 pub type Shared = Arc<App>;
@@ -58,7 +64,10 @@ pub fn router(app: Shared) -> Router {
     Router::new()
         .route("/v1/service", get(service::service))
         .route("/v1/service/stop", post(service::stop))
+        .route("/v1/service/log", get(service_log::log))
         .route("/v1/service/simulated-gpus", put(service::simulate))
+        .route("/v1/service/screen", post(screens::open_own))
+        .route("/v1/screens", get(screens::list))
         .route("/v1/status", get(service::status))
         .route("/v1/queue/pause", post(service::pause))
         .route("/v1/queue/resume", post(service::resume))
@@ -69,6 +78,7 @@ pub fn router(app: Shared) -> Router {
         .route("/v1/jobs/{id}", get(jobs::show).post(actions::act))
         .route("/v1/jobs/{id}/log", get(logs::log))
         .route("/v1/jobs/{id}/why", get(why::why))
+        .route("/v1/jobs/{id}/terminal", get(terminal::terminal))
         .route("/v1/events", get(events::follow))
         .fallback(problem::no_such_path)
         .layer(DefaultBodyLimit::max(BODY_LIMIT))

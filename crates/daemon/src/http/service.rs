@@ -45,6 +45,7 @@ pub async fn service(State(app): State<Shared>) -> Result<Json<Service>, Failed>
         gpu_driver,
         gpu_error,
         gpu_locks: Some(Locks::of_environment().folder().display().to_string()),
+        screen: app.screen.session(),
     }))
 }
 

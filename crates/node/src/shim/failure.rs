@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use nexus_api::run_dir::ExitStatus;
 
 use crate::gpu::locks::Taken;
+use crate::screens::ScreenError;
 
 /// Names of programs and folders are cut to this many characters: a report has to fit into one message.
 const LONGEST_NAME: usize = 300;
@@ -22,6 +23,8 @@ pub enum Failure {
     ZeroByte { program: String, what: &'static str },
     #[error("there is no command to run")]
     NoCommand,
+    #[error("{error}")]
+    Screen { error: ScreenError },
     /// Not of the command's making.
     #[error("failed to {operation}: {}", reason(source))]
     Machine { operation: &'static str, source: io::Error },
@@ -40,7 +43,7 @@ impl Failure {
     fn is_of_the_machine(&self) -> bool {
         match self {
             Failure::Machine { .. } | Failure::MachineFile { .. } | Failure::GpuTaken(_) => true,
-            Failure::ZeroByte { .. } | Failure::NoCommand => false,
+            Failure::ZeroByte { .. } | Failure::NoCommand | Failure::Screen { .. } => false,
             Failure::Execute { source, .. } | Failure::Enter { source, .. } | Failure::Copy { source, .. } => matches!(
                 source.raw_os_error(),
                 Some(

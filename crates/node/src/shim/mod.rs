@@ -11,10 +11,13 @@ mod failure;
 mod folder;
 mod output;
 mod report;
+mod session;
 mod spawn;
 mod terminal;
 mod title;
 mod tree;
+mod viewer;
+mod viewers;
 mod watch;
 
 use std::io;
@@ -28,10 +31,12 @@ use self::failure::Failure;
 use self::folder::Folder;
 use self::output::Output;
 use self::report::report;
+use self::session::Session;
 use self::spawn::Command;
 use self::terminal::Streams;
 use self::title::Title;
 use self::tree::Tree;
+use self::viewers::Viewers;
 use self::watch::{End, Limits, Watch};
 use crate::gpu::locks::{Held, Locks};
 use crate::processes;
@@ -57,6 +62,7 @@ impl Known {
 /// A command that runs, and what its record will say of its beginning.
 struct Begun {
     watch: Watch,
+    session: Option<Session>,
     pid: u32,
     started_at_ms: i64,
     gpus: Held,
@@ -111,6 +117,8 @@ fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Res
     let output = Output::open(&spec, folder.path())?;
     let streams = Streams::open(&spec).map_err(Failure::machine("open a terminal"))?;
     let command = Command::prepare(&spec)?;
+    let mut viewers = Viewers::open(&spec);
+    let session = spec.screen.as_ref().map(|wanted| Session::open(wanted, &spec, &mut viewers)).transpose()?;
     let group = spec.cgroup_base.as_ref().and_then(|base| make_group(base, &spec.run));
     let (start, started_at_ms) = (Instant::now(), now_ms());
     let forked = command.fork(&streams, group.as_deref());
@@ -127,6 +135,8 @@ fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Res
         pid,
         started_at_ms,
         cgroup: child.cgroup.clone(),
+        terminal: viewers.name.clone(),
+        screen: session.as_ref().map(|session| session.told.clone()),
     };
     // The blanks it goes over are on the disk already; should it fail all the same, the job runs on and the
     // service has its pid by message.
@@ -142,7 +152,8 @@ fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Res
     drop((spec, command));
     give_memory_back();
     Ok(Begun {
-        watch: Watch { main: pid, signals, sources: streams.started(), output, tree, limits },
+        watch: Watch { main: pid, signals, sources: streams.started(), output, tree, limits, viewers },
+        session,
         pid,
         started_at_ms,
         gpus,
@@ -189,6 +200,7 @@ fn see_through(mut begun: Begun, run: &str, shell: bool, folder: &Folder, report
     };
     let ended = ShimMessage::Ended(record.clone());
     let heard = report(reports, &ended);
+    begun.watch.viewers.end(&record);
     begun.watch.tree.remove_group();
     if !heard {
         // Without a service nobody else removes the group that held this run's, once it is empty.
@@ -201,6 +213,10 @@ fn see_through(mut begun: Begun, run: &str, shell: bool, folder: &Folder, report
     if !heard {
         // Nobody has it but this directory: a power cut must not undo the rename either.
         folder.sync();
+    }
+    begun.watch.viewers.see_off();
+    if let Some(session) = begun.session {
+        session.close();
     }
 }
 

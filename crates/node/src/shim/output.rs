@@ -71,6 +71,11 @@ impl Output {
         }
     }
 
+    /// Bytes that are in the logs.
+    pub fn kept(&self) -> u64 {
+        self.stdout.length + self.stderr.length
+    }
+
     /// Bytes that are missing in a log or in the copy.
     pub fn lost(&self) -> u64 {
         self.lost

@@ -6,7 +6,6 @@
 //! ```
 //! The shim inherits every orphan of the job, so "there is no child to wait for" is the exact test that all is gone.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
@@ -16,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::output::Output;
 use super::terminal::Sources;
 use super::tree::Tree;
+use super::viewers::{Seen, Viewers};
 use crate::signals::Signals;
 
 /// What is read at once. Large enough for a full pipe; memory is used only as far as it is filled.
@@ -35,6 +35,7 @@ pub struct Watch {
     pub output: Output,
     pub tree: Tree,
     pub limits: Limits,
+    pub viewers: Viewers,
 }
 
 /// When the job is warned and ended, and how long it may take to end.
@@ -79,13 +80,17 @@ impl Watch {
         let mut progress = Progress { phase: Phase::Running, cause: Cause::Own, status: None };
         let mut buffer = vec![0; CHUNK_BYTES];
         loop {
+            self.mind_session(&mut progress);
             let due = self.act_on_time(&mut progress);
             let ready = self.wait(due);
             if ready.stdout {
-                read_once(&mut self.sources.stdout, &mut self.output, false, &mut buffer);
+                self.read_once(false, &mut buffer);
             }
             if ready.stderr {
-                read_once(&mut self.sources.stderr, &mut self.output, true, &mut buffer);
+                self.read_once(true, &mut buffer);
+            }
+            if ready.viewers || self.viewers.has_typed() {
+                self.serve_viewers();
             }
             if !ready.signals {
                 continue;
@@ -103,6 +108,21 @@ impl Watch {
         self.drain(&mut buffer);
         let status = progress.status.unwrap_or(ExitStatus::MachineError { error: "its end was not seen".into() });
         End { status, cause: progress.cause }
+    }
+
+    fn serve_viewers(&mut self) {
+        let Sources { stdout, stderr, .. } = &self.sources;
+        let seen = Seen { stdout: stdout.as_ref(), stderr: stderr.as_ref(), printed: self.output.kept() };
+        self.viewers.serve(&seen);
+    }
+
+    /// Whoever closes the screen session that the run is in ends the run.
+    fn mind_session(&mut self, progress: &mut Progress) {
+        let may_end = progress.status.is_none() && matches!(progress.phase, Phase::Running);
+        if may_end && self.viewers.session_is_closed() {
+            progress.cause = Cause::SessionClosed;
+            self.begin_ending(progress);
+        }
     }
 
     fn begin_ending(&mut self, progress: &mut Progress) {
@@ -160,30 +180,47 @@ impl Watch {
 
     fn wait(&self, due: Option<Instant>) -> Ready {
         let mut watched = vec![(PollFd::new(&self.signals, PollFlags::IN), 0)];
-        let sources = [(&self.sources.stdout, 1), (&self.sources.stderr, 2)];
-        watched.extend(
-            sources
-                .iter()
-                .filter_map(|(file, mark)| file.as_ref().map(|file| (PollFd::new(file, PollFlags::IN), *mark))),
-        );
+        let typed = if self.viewers.has_typed() { PollFlags::OUT } else { PollFlags::empty() };
+        let sources = [(&self.sources.stdout, 1, typed), (&self.sources.stderr, 2, PollFlags::empty())];
+        watched.extend(sources.iter().filter_map(|(file, mark, further)| {
+            file.as_ref().map(|file| (PollFd::new(file, PollFlags::IN | *further), *mark))
+        }));
+        watched.extend(self.viewers.polled().map(|(one, flags)| (PollFd::from_borrowed_fd(one, flags), 3)));
         let (mut polled, marks): (Vec<_>, Vec<_>) = watched.into_iter().unzip();
         let left = due.map(|due| due.saturating_duration_since(Instant::now()));
         let left = left.and_then(|left| Timespec::try_from(left).ok());
         let _ = poll(&mut polled, left.as_ref());
         let is_ready = |mark| polled.iter().zip(&marks).any(|(one, own)| *own == mark && !one.revents().is_empty());
-        Ready { signals: is_ready(0), stdout: is_ready(1), stderr: is_ready(2) }
+        Ready { signals: is_ready(0), stdout: is_ready(1), stderr: is_ready(2), viewers: is_ready(3) }
     }
 
     fn drain(&mut self, buffer: &mut [u8]) {
-        for (source, stderr) in [(&mut self.sources.stdout, false), (&mut self.sources.stderr, true)] {
+        for stderr in [false, true] {
             let mut left = LEFT_BYTES;
             while left > 0 {
-                match read_once(source, &mut self.output, stderr, buffer) {
+                match self.read_once(stderr, buffer) {
                     0 => break,
                     count => left = left.saturating_sub(count),
                 }
             }
         }
+    }
+
+    /// Reads what is there and forgets a source that has ended.
+    fn read_once(&mut self, stderr: bool, buffer: &mut [u8]) -> usize {
+        let source = if stderr { &mut self.sources.stderr } else { &mut self.sources.stdout };
+        let Some(file) = source else { return 0 };
+        match file.read(buffer) {
+            Ok(0) => *source = None,
+            Ok(count) => {
+                self.output.take(stderr, &buffer[..count]);
+                self.viewers.show(&buffer[..count]);
+                return count;
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(_) => *source = None,
+        }
+        0
     }
 }
 
@@ -191,21 +228,7 @@ struct Ready {
     signals: bool,
     stdout: bool,
     stderr: bool,
-}
-
-/// Reads what is there and forgets a source that has ended.
-fn read_once(source: &mut Option<File>, output: &mut Output, stderr: bool, buffer: &mut [u8]) -> usize {
-    let Some(file) = source else { return 0 };
-    match file.read(buffer) {
-        Ok(0) => *source = None,
-        Ok(count) => {
-            output.take(stderr, &buffer[..count]);
-            return count;
-        }
-        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-        Err(_) => *source = None,
-    }
-    0
+    viewers: bool,
 }
 
 fn exit_status(status: i32) -> ExitStatus {

@@ -119,6 +119,8 @@ fn after_a_reboot_nobody_elses_process_is_touched() {
         pid: bystander.id(),
         started_at_ms: 0,
         cgroup: None,
+        terminal: None,
+        screen: None,
     };
     std::fs::create_dir_all(stage.dir("aaa.1")).unwrap();
     std::fs::write(stage.dir("aaa.1").join(STARTED), serde_json::to_vec(&marker).unwrap()).unwrap();

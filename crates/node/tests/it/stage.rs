@@ -74,6 +74,7 @@ impl Stage {
             reports: PathBuf::new(),
             cgroup_base: None,
             gpu_locks: vec![],
+            screen: None,
         }
     }
 

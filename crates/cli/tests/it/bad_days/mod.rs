@@ -36,7 +36,7 @@ fn sql(database: &Path, statements: &str) -> String {
 }
 
 /// Whether the test may mount and change users; says so where it may not.
-fn is_root() -> bool {
+pub fn is_root() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let root = status.lines().any(|line| line.starts_with("Uid:\t0\t"));
     if !root {

@@ -3,6 +3,9 @@
 mod add;
 mod add_errors;
 mod add_runs;
+mod attach;
+mod attach_errors;
+mod attach_many;
 mod automatic_start;
 mod cancel;
 mod colours;
@@ -28,6 +31,8 @@ mod rerun;
 mod restart;
 mod run;
 mod run_signals;
+mod screens;
+mod screens_service;
 mod selectors;
 mod service_log;
 mod show;

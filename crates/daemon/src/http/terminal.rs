@@ -1,0 +1,100 @@
+//! A job's terminal: the connection of a client, passed on to the shim and back. The service reads none of it, so
+//! that client and shim may know more than it does.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::Response;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use nexus_api::jobs::State as Word;
+use nexus_api::problem::Problem;
+use nexus_api::terminal::PROTOCOL;
+use nexus_node::inspect::{Seen, inspect};
+use nexus_node::rendezvous;
+use tokio::io::copy_bidirectional;
+use tokio::net::UnixStream;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep};
+
+use super::problem::Failed;
+use super::{App, Shared};
+
+/// A job that is on its way says within this time where its terminal is.
+const START_LIMIT: Duration = Duration::from_secs(10);
+const START_LOOK: Duration = Duration::from_millis(20);
+
+pub async fn terminal(
+    State(app): State<Shared>,
+    Path(id): Path<String>,
+    mut request: Request,
+) -> Result<Response, Failed> {
+    let asked = request.headers().get(header::UPGRADE).is_some_and(|name| name == PROTOCOL);
+    let upgrade = request.extensions_mut().remove::<OnUpgrade>().filter(|_| asked);
+    let Some(upgrade) = upgrade else {
+        return Err(Failed(Problem::BadRequest { error: format!("a terminal needs upgrade: {PROTOCOL}") }));
+    };
+    let mut shim = app.terminal_of(&id).await?;
+    tokio::spawn(async move {
+        // A client that left before the answer has nothing to be told.
+        if let Ok(client) = upgrade.await {
+            // However it ends, both sides are closed: each knows by its last frame whether that was the end.
+            let _ = copy_bidirectional(&mut TokioIo::new(client), &mut shim).await;
+        }
+    });
+    let answer = Response::builder()
+        .status(StatusCode::SWITCHING_PROTOCOLS)
+        .header(header::CONNECTION, "upgrade")
+        .header(header::UPGRADE, PROTOCOL)
+        .body(Body::empty());
+    answer.map_err(|error| Failed(Problem::Internal { error: error.to_string() }))
+}
+
+impl App {
+    /// A connection to the shim of the job's newest run.
+    async fn terminal_of(self: &Shared, id: &str) -> Result<UnixStream, Problem> {
+        let deadline = Instant::now() + START_LIMIT;
+        loop {
+            let (state, number) = self.state_of(id).await?;
+            if !matches!(state, Word::Starting | Word::Running) {
+                return Err(Problem::WrongState { id: id.into(), verb: "attach".into(), state, gpus: vec![] });
+            }
+            let dir = self.dir_of(id, number).await?;
+            match spawn_blocking(move || reach(dir)).await {
+                Ok(Reached::Shim(stream)) => {
+                    let fail = |error: std::io::Error| Problem::NoTerminal { id: id.into(), error: error.to_string() };
+                    stream.set_nonblocking(true).map_err(fail)?;
+                    return UnixStream::from_std(stream).map_err(fail);
+                }
+                Ok(Reached::Nothing(error)) if Instant::now() > deadline => {
+                    return Err(Problem::NoTerminal { id: id.into(), error });
+                }
+                Ok(Reached::Nothing(_)) => sleep(START_LOOK).await,
+                Ok(Reached::Never(error)) => return Err(Problem::NoTerminal { id: id.into(), error }),
+                Err(error) => return Err(Problem::Internal { error: error.to_string() }),
+            }
+        }
+    }
+}
+
+enum Reached {
+    Shim(std::os::unix::net::UnixStream),
+    /// Not yet, or not any more: the job's state will tell.
+    Nothing(String),
+    Never(String),
+}
+
+fn reach(dir: PathBuf) -> Reached {
+    match inspect(&dir) {
+        Ok(Seen::Alive(started)) => match started.terminal.as_deref().map(rendezvous::connect) {
+            Some(Ok(stream)) => Reached::Shim(stream),
+            Some(Err(error)) => Reached::Nothing(error.to_string()),
+            None => Reached::Never("it was started by an older nexus".into()),
+        },
+        Ok(_) => Reached::Nothing("nothing answers in its run directory".into()),
+        Err(error) => Reached::Never(error.to_string()),
+    }
+}

@@ -1,0 +1,37 @@
+//! Where viewers of a terminal meet its shim: a socket with a name but no file, so that it costs next to nothing and
+//! is gone with its shim. Anybody on the machine may knock; only the same user is let in, and looks who opened.
+
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::geteuid;
+
+/// Listens under a new name, which nobody can guess and so nobody can have taken.
+pub fn listen(run: &str) -> io::Result<(UnixListener, String)> {
+    let mut chance = [0; 8];
+    // SAFETY: the kernel writes at most the eight bytes that are there.
+    let got = unsafe { libc::getrandom(chance.as_mut_ptr().cast(), chance.len(), 0) };
+    if got != chance.len() as isize {
+        return Err(io::Error::last_os_error());
+    }
+    let name = format!("nexus-{run}-{:016x}", u64::from_ne_bytes(chance));
+    let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
+    listener.set_nonblocking(true)?;
+    Ok((listener, name))
+}
+
+/// Connects to a shim; refuses whoever else has its name.
+pub fn connect(name: &str) -> io::Result<UnixStream> {
+    let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
+    match is_own(&stream) {
+        true => Ok(stream),
+        false => Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user listens there")),
+    }
+}
+
+/// Whether the other end is a process of this user.
+pub fn is_own(stream: &UnixStream) -> bool {
+    socket_peercred(stream).is_ok_and(|peer| peer.uid == geteuid())
+}
