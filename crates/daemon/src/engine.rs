@@ -28,7 +28,7 @@ use nexus_node::gpu::Reading;
 use nexus_node::{Node, RunPlace};
 use tokio::sync::{broadcast, oneshot};
 
-use crate::gpus::{Gpus, Watcher};
+use crate::gpus::Gpus;
 use crate::home::Reserve;
 use crate::ids::IdMaker;
 use crate::launch::RunSpecs;
@@ -36,6 +36,7 @@ use crate::narrate::{self, Narrator};
 use crate::service_log::ServiceLog;
 use crate::store::{Batch, NewRow, Store, StoreError, machine_name};
 use crate::{clock, home, words};
+use gpus::Watched;
 
 /// Inputs that share one transaction at most.
 const BATCH_LIMIT: usize = 4096;
@@ -109,7 +110,7 @@ pub struct Engine {
     pub machine: Machine,
     pub gpus: Gpus,
     /// None while GPUs are simulated.
-    pub watcher: Option<Watcher>,
+    pub watched: Option<Watched>,
     pub node: Node,
     pub specs: RunSpecs,
     pub log: ServiceLog,

@@ -159,7 +159,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         world,
         machine: gpus::unread(),
         gpus: Gpus::new(simulated),
-        watcher: None,
+        watched: None,
         node,
         specs: RunSpecs::new(config, log_dir.clone(), screens_dir(home)),
         log,

@@ -16,6 +16,12 @@ use crate::gpus::{Watcher, WatcherConfig};
 /// A driver that takes longer for its first answer is not waited for.
 const FIRST_READING: Duration = Duration::from_secs(2);
 
+/// Reads GPUs, every so often.
+pub struct Watched {
+    watcher: Watcher,
+    poll: Duration,
+}
+
 impl Engine {
     /// The machine as it is when the service starts. What came meanwhile is returned in its order.
     pub(super) fn first_look(&mut self, turn: &mut Turn, watch: &mut Watch) -> Vec<Message> {
@@ -43,7 +49,8 @@ impl Engine {
         let sink = move |reading| drop(outbox.send(Message::Gpus(reading)));
         let poll = self.specs.config.gpus.poll;
         let wanted = !self.gpus.are_simulated();
-        self.watcher = wanted.then(|| Watcher::start(WatcherConfig { poll }, Box::new(sink)));
+        self.watched =
+            wanted.then(|| Watched { watcher: Watcher::start(WatcherConfig { poll }, Box::new(sink)), poll });
     }
 
     pub(super) fn gpus_read(&mut self, reading: Reading, turn: &mut Turn, watch: &mut Watch) {
@@ -62,8 +69,9 @@ impl Engine {
     /// called whenever `specs.config.gpus` has changed. What changes nothing is no event.
     pub(super) fn look_at_gpus(&mut self, turn: &mut Turn, watch: &mut Watch) {
         let config = &self.specs.config.gpus;
-        if let Some(watcher) = &self.watcher {
-            watcher.set_poll(config.poll);
+        if let Some(watched) = self.watched.as_mut().filter(|watched| watched.poll != config.poll) {
+            watched.watcher.set_poll(config.poll);
+            watched.poll = config.poll;
         }
         let held = self.held_gpus();
         let store = &self.store;
@@ -83,8 +91,8 @@ impl Engine {
     pub(super) fn look_again_after(&self, events: &[Event]) {
         let ended = events.iter().any(|event| matches!(event, Event::RunEnded { .. }));
         let obstructed = || self.machine.gpus.iter().any(|gpu| gpu.obstacle.is_some());
-        if let Some(watcher) = self.watcher.as_ref().filter(|_| ended && obstructed()) {
-            watcher.look_now();
+        if let Some(watched) = self.watched.as_ref().filter(|_| ended && obstructed()) {
+            watched.watcher.look_now();
         }
     }
 
