@@ -39,7 +39,9 @@ pub async fn run(args: ShowArgs, app: &App) -> Result<ExitCode, CliError> {
     }
     let capacity = Capacity::of(&client.status(false).await?);
     let screen = match detail.job.state {
-        State::Running => client.screens().await?.into_iter().find(|screen| screen.job.as_ref() == Some(&job.id)),
+        State::Starting | State::Running => {
+            client.screens().await?.into_iter().find(|screen| screen.job.as_ref() == Some(&job.id))
+        }
         _ => None,
     };
     app.ui.data(&render::show::show(&detail, screen.as_ref(), capacity, &Zoned::now(), app.ui.paint()))?;

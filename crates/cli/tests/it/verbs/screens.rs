@@ -76,6 +76,9 @@ fn a_job_is_seen_and_typed_to_by_its_name() {
     ben.sees("begun").sees("<ann>");
     ann.types("\x01d").sees("[detached");
     assert_eq!(nexus.job(&id)["state"], "running");
+    // Windows of the user's own do not keep the session.
+    let window = ["-S", &full_name(&session), "-X", "screen", "sleep", "1000"];
+    assert!(screen(&nexus, &window).status().unwrap().success());
     ben.types("\r").sees("[failed (exit 3)");
     gone(&nexus, &full_name(&session));
     assert_eq!(nexus.job(&id)["reason"], "exit");
