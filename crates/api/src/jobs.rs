@@ -12,6 +12,10 @@ pub struct JobSpec {
     pub cwd: String,
     #[serde(default)]
     pub env: Env,
+    /// Names in `env` that were given for this job (`--env`, `--env-file`); the others are the submitter's, and the
+    /// machine's `env_file` goes over those.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env_given: Vec<String>,
     #[serde(default)]
     pub name: Option<String>,
     #[serde(default)]

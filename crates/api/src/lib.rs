@@ -4,6 +4,7 @@
 //! are kept under `frozen/`.
 
 pub mod command;
+pub mod config;
 pub mod env;
 pub mod events;
 pub mod jobs;

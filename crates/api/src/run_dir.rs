@@ -53,6 +53,11 @@ pub struct RunSpec {
     pub cwd: PathBuf,
     /// The whole environment, in order.
     pub env: Vec<(String, String)>,
+    /// Further variables, read when the run starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub env_file: Option<EnvFile>,
+    #[serde(default, skip_serializing_if = "ResourceLimits::are_none")]
+    pub limits: ResourceLimits,
     /// Two ptys, or pipes and an empty stdin.
     pub tty: bool,
     pub columns: u16,
@@ -81,6 +86,32 @@ pub struct ScreenSpec {
     pub name: String,
     /// Where its socket goes if screen's own folder cannot be used; made when it is needed.
     pub dir: PathBuf,
+}
+
+/// A file of `NAME=value` lines whose values go over those of the run's environment, but for some.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EnvFile {
+    pub path: PathBuf,
+    /// Names that were given for the job itself: the file does not change them.
+    pub except: Vec<String>,
+}
+
+/// What a process of the run may use; none = as the service has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ResourceLimits {
+    /// Open files; [`UNLIMITED`] = as many as the machine allows. So for the other.
+    pub nofile: Option<u64>,
+    /// Bytes of memory that may be locked.
+    pub memlock: Option<u64>,
+}
+
+pub const UNLIMITED: u64 = u64::MAX;
+
+impl ResourceLimits {
+    pub fn are_none(&self) -> bool {
+        *self == ResourceLimits::default()
+    }
 }
 
 /// A signal sent a while before the time limit.

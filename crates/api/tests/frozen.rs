@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::path::PathBuf;
 
+use nexus_api::config::ConfigView;
 use nexus_api::events::Event;
 use nexus_api::jobs::{Job, JobDetail, JobSpec, Waiting};
 use nexus_api::problem::Problem;
@@ -25,6 +26,7 @@ type Sample = (&'static str, fn(&str));
 const SAMPLES: &[Sample] = &[
     ("run_spec", reads_and_writes::<RunSpec>),
     ("run_spec_least", reads_and_writes::<RunSpec>),
+    ("run_spec_limits", reads_and_writes::<RunSpec>),
     ("started", reads_and_writes::<Started>),
     ("started_least", reads_and_writes::<Started>),
     ("exit_exited", reads_and_writes::<ExitRecord>),
@@ -38,6 +40,8 @@ const SAMPLES: &[Sample] = &[
     ("job_spec_minimal", reads::<JobSpec>),
     ("job_spec_defaults", reads_and_writes::<JobSpec>),
     ("job_spec_full", reads_and_writes::<JobSpec>),
+    ("job_spec_env_given", reads_and_writes::<JobSpec>),
+    ("config", reads_and_writes::<ConfigView>),
     ("jobs_waiting", reads_and_writes::<Vec<Job>>),
     ("job_starting", reads_and_writes::<Job>),
     ("job_running", reads_and_writes::<Job>),

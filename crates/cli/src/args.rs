@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    attach, cancel, completions, demo, doctor, first, forget, gpus, help, history, hold, kill, logs, ls, pause, queue,
-    release, remove, rerun, restart, resume, run, screens, service, show, start, status, stop, wait, why,
+    attach, cancel, completions, config, demo, doctor, first, forget, gpus, help, history, hold, kill, logs, ls, pause,
+    queue, release, remove, rerun, restart, resume, run, screens, service, show, start, status, stop, wait, why,
 };
 use crate::typed::AddArgs;
 use crate::ui::ColorWhen;
@@ -58,6 +58,7 @@ pub enum Verb {
     Start(start::StartArgs),
     Stop(stop::StopArgs),
     Restart(restart::RestartArgs),
+    Config(config::ConfigArgs),
     Doctor(doctor::DoctorArgs),
     Demo(demo::DemoArgs),
     Completions(completions::CompletionsArgs),
@@ -74,11 +75,17 @@ mod tests {
 
     use super::*;
 
+    /// Every verb, and the verbs below it.
+    fn verbs(command: &clap::Command) -> Vec<clap::Command> {
+        let own = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+        own.flat_map(|verb| [vec![verb.clone()], verbs(verb)].concat()).collect()
+    }
+
     #[test]
     fn the_verbs_are_well_formed_and_have_examples() {
         let command = Cli::command();
         command.clone().debug_assert();
-        for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+        for verb in verbs(&command) {
             let after = verb.get_after_help().map(|text| text.to_string()).unwrap_or_default();
             assert!(after.starts_with("Example"), "{} has no example", verb.get_name());
             assert!(verb.get_about().is_some(), "{} says nothing of itself", verb.get_name());
@@ -87,7 +94,7 @@ mod tests {
 
     #[test]
     fn every_option_takes_one_value_at_most() {
-        for verb in Cli::command().get_subcommands() {
+        for verb in verbs(&Cli::command()) {
             for option in verb.get_arguments().filter(|argument| !argument.is_positional()) {
                 let most = option.get_num_args().map_or(1, |range| range.max_values());
                 assert!(most <= 1, "{} {}", verb.get_name(), option.get_id());

@@ -6,6 +6,7 @@ mod terminal;
 
 use std::path::PathBuf;
 
+use nexus_api::config::ConfigView;
 use nexus_api::jobs::{Action, Job, JobDetail, JobQuery, JobSpec, OnJobs, Rerun, Submitted};
 use nexus_api::log::{self, Place};
 use nexus_api::paths::Home;
@@ -161,6 +162,15 @@ impl Client {
     pub async fn service_log(&self, tail: u64, session: Option<&str>) -> Result<Body, CliError> {
         let tail = tail.to_string();
         self.stream(&path("/v1/service/log", &[("tail", Some(&tail)), ("session", session)])).await
+    }
+
+    pub async fn config(&self) -> Result<ConfigView, CliError> {
+        self.get("/v1/config").await
+    }
+
+    /// Has the service read its configuration now.
+    pub async fn reload_config(&self) -> Result<ConfigView, CliError> {
+        self.post("/v1/config/reload", &Value::Null).await
     }
 
     pub async fn simulate_gpus(&self, count: u16) -> Result<(), CliError> {

@@ -9,6 +9,7 @@ mod chosen;
 mod client;
 mod collapse;
 mod commands;
+mod editor;
 mod ends;
 mod error;
 mod exit;
@@ -32,8 +33,8 @@ use clap::{CommandFactory, Parser};
 
 use crate::app::App;
 use crate::commands::{
-    add, cancel, completions, demo, doctor, first, forget, gpus, help, history, hold, kill, logs, ls, pause, queue,
-    release, remove, rerun, restart, resume, service, show, status, stop, wait, why,
+    add, cancel, completions, config, demo, doctor, first, forget, gpus, help, history, hold, kill, logs, ls, pause,
+    queue, release, remove, rerun, restart, resume, service, show, status, stop, wait, why,
 };
 use crate::error::{CliError, code};
 use crate::ui::Ui;
@@ -122,6 +123,7 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
         Verb::Start(args) => commands::start::run(args, app).await,
         Verb::Stop(args) => stop::run(args, app).await,
         Verb::Restart(args) => restart::run(args, app).await,
+        Verb::Config(args) => config::run(args, app).await,
         Verb::Doctor(args) => doctor::run(args, app).await,
         Verb::Demo(_) | Verb::Completions(_) | Verb::Help(_) | Verb::Service(_) => {
             unreachable!("they need no home of the user's")

@@ -32,11 +32,13 @@ pub fn resolve(args: &AddArgs, around: Surroundings) -> Result<JobSpec, Usage> {
         Some(dir) => absolute(dir, &around.cwd),
         None => around.cwd.clone(),
     };
+    let (env, env_given) = env(args, around.env, &around.env_files)?;
     let out = args.out.as_ref().map(|file| text_of("--out", absolute(file, &around.cwd))).transpose()?;
     Ok(JobSpec {
         command,
         cwd: text_of("--cwd", cwd)?,
-        env: env(args, around.env, &around.env_files)?,
+        env,
+        env_given,
         name: args.name.as_deref().map(|name| named("--name", name)).transpose()?,
         project: args.project.as_deref().map(|name| named("--project", name)).transpose()?,
         tags: tags(&args.tag)?,
@@ -107,17 +109,21 @@ fn allowed(lists: &[String]) -> Result<Option<Vec<u16>>, Usage> {
     Ok((!all.is_empty()).then_some(all))
 }
 
-/// The caller's variables, then those of files, then those typed. Pagers would wait for a key for ever.
-fn env(args: &AddArgs, caller: Env, files: &[(String, String)]) -> Result<Env, Usage> {
+/// The caller's variables, then those of files, then those typed; and the names of the latter two. Pagers would wait
+/// for a key for ever.
+fn env(args: &AddArgs, caller: Env, files: &[(String, String)]) -> Result<(Env, Vec<String>), Usage> {
     let mut env: Env = caller.into_iter().filter(|(name, _)| !is_reserved(name)).collect();
     env.extend(["PAGER", "GIT_PAGER"].map(|name| (name.to_string(), "cat".to_string())));
+    let mut given = Env::new();
     for (path, text) in files {
-        env.extend(values::env_file(path, text)?);
+        given.extend(values::env_file(path, text)?);
     }
     for text in &args.env {
-        env.extend([values::variable("--env", text)?]);
+        given.extend([values::variable("--env", text)?]);
     }
-    Ok(env)
+    let names = given.keys().cloned().collect();
+    env.extend(given);
+    Ok((env, names))
 }
 
 fn tags(typed: &[String]) -> Result<Vec<String>, Usage> {
@@ -279,6 +285,7 @@ mod tests {
         let spec = resolve(&args, Surroundings { env_files: files, ..around() }).unwrap();
         let shown: Vec<String> = spec.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
         assert_eq!(shown, ["A=file", "B=typed", "GIT_PAGER=cat", "PAGER=most", "PATH=/bin"]);
+        assert_eq!(spec.env_given, ["A", "B", "PAGER"]);
     }
 
     #[test]

@@ -18,6 +18,9 @@ pub fn told(error: clap::Error, raw: &[OsString]) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp if is_top_level(raw) => printed(&ui, &help::short()),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => printed(&ui, &error.render().to_string()),
+        ErrorKind::InvalidSubcommand if typed_verb(raw).is_some() => {
+            below_a_verb(&error, &typed_verb(raw).unwrap_or_default(), &ui)
+        }
         ErrorKind::InvalidSubcommand => {
             let typed = context(&error, ContextKind::InvalidSubcommand);
             let told = Told {
@@ -33,6 +36,7 @@ pub fn told(error: clap::Error, raw: &[OsString]) -> ExitCode {
             let verb = typed_verb(raw);
             let usage = help::usage_line(Cli::command(), verb.as_deref().unwrap_or_default());
             told.hint.get_or_insert_with(|| match verb {
+                Some(verb) if verb.contains(' ') => format!("nexus {verb} --help"),
                 Some(verb) => format!("nexus help {verb}"),
                 None => "nexus help".to_string(),
             });
@@ -104,11 +108,28 @@ fn number_words(said: &str) -> String {
     }
 }
 
-/// The verb that was typed, if it is one.
+/// `nexus config grt`: the nearest of the verbs below `config`.
+fn below_a_verb(error: &clap::Error, verb: &str, ui: &Ui) -> ExitCode {
+    let typed = context(error, ContextKind::InvalidSubcommand);
+    let command = Cli::command();
+    let near = command.find_subcommand(verb).and_then(|verb| help::nearest_verb(verb, &typed));
+    let hint = match near {
+        Some(near) => format!("nexus {verb} {near}"),
+        None if verb == "config" && typed.contains('.') => format!("nexus config get {typed}"),
+        None => format!("nexus help {verb}"),
+    };
+    let told = Told { error: format!("there is no nexus {verb} {typed}"), why: None, hint: Some(hint) };
+    ui.failed(&told, Some(&help::usage_line(command, verb)));
+    ExitCode::from(code::USAGE)
+}
+
+/// The verb that was typed, if it is one, with the verb below it, if it has one: `config set`.
 fn typed_verb(raw: &[OsString]) -> Option<String> {
     let command = Cli::command();
-    let words = raw.iter().skip(1).filter_map(|word| word.to_str());
-    words.filter_map(|word| command.find_subcommand(word)).map(|verb| verb.get_name().to_string()).next()
+    let mut words = raw.iter().skip(1).filter_map(|word| word.to_str());
+    let verb = words.find_map(|word| command.find_subcommand(word))?;
+    let below = words.find_map(|word| verb.find_subcommand(word));
+    Some([Some(verb), below].into_iter().flatten().map(clap::Command::get_name).collect::<Vec<_>>().join(" "))
 }
 
 fn context(error: &clap::Error, kind: ContextKind) -> String {

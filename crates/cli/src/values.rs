@@ -129,24 +129,10 @@ pub fn variable(option: &str, text: &str) -> Result<(String, String), Usage> {
     Ok((name.to_string(), value.to_string()))
 }
 
-/// Lines `NAME=value` of a file; comments, blank lines, `export` and quotes around a value are understood.
+/// Lines `NAME=value` of a file.
 pub fn env_file(path: &str, text: &str) -> Result<Vec<(String, String)>, Usage> {
-    let mut variables = Vec::new();
-    for (number, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let line = line.strip_prefix("export ").map_or(line, str::trim_start);
-        let (name, value) = variable(&format!("{path}, line {}:", number + 1), line)?;
-        variables.push((name, unquoted(&value).to_string()));
-    }
-    Ok(variables)
-}
-
-fn unquoted(value: &str) -> &str {
-    let inside = |quote: char| value.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
-    inside('"').or_else(|| inside('\'')).unwrap_or(value)
+    nexus_api::env::parse_file(text)
+        .map_err(|bad| Usage::new(format!("{path}, line {}: {}", bad.line, bad.error), "lines NAME=value"))
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ use nexus_node::gpu::Reading;
 use nexus_node::{Node, RunPlace};
 use tokio::sync::{broadcast, oneshot};
 
+use crate::config::Config;
 use crate::gpus::Gpus;
 use crate::home::Reserve;
 use crate::ids::IdMaker;
@@ -95,8 +96,10 @@ pub enum Message {
     Gpus(Reading),
     /// The directory of an ended run was cleared.
     Tidied(RunId),
-    /// A line for service.log.
-    Note(String),
+    /// Settings that are in force from now on.
+    Config(Box<Config>),
+    /// Lines for service.log.
+    Log(Vec<String>),
     /// A question about live facts.
     Ask(Question),
 }
@@ -247,7 +250,8 @@ impl Engine {
             Message::Report(report) => self.report(report, turn, watch),
             Message::Tidied(run) => watch.tidied.push(run),
             Message::Gpus(reading) => self.gpus_read(reading, turn, watch),
-            Message::Note(line) => self.log.write(&[line]),
+            Message::Config(config) => self.follow(*config, turn, watch),
+            Message::Log(lines) => self.log.write(&lines),
             Message::Ask(question) => question(&self.world, &self.gpus),
             Message::Submit { specs, reply } => match self.submit(specs, turn) {
                 Ok(ids) => turn.replies.push(Box::new(move |done| drop(reply.send(done.map(|()| ids))))),
@@ -292,6 +296,16 @@ impl Engine {
         watch.seen.report(&report);
         let policy = &self.specs.config.policy;
         turn.batch.events.extend(apply::report(&mut self.world, report, policy, clock::now()));
+    }
+
+    /// Jobs that run keep what they were started with.
+    fn follow(&mut self, config: Config, turn: &mut Turn, watch: &mut Watch) {
+        self.log.limit(config.log_max_size, config.log_keep);
+        let other_gpus = config.gpus != self.specs.config.gpus;
+        self.specs.follow(config);
+        if other_gpus {
+            self.look_at_gpus(turn, watch);
+        }
     }
 
     fn submit(&mut self, specs: Vec<JobSpec>, turn: &mut Turn) -> Result<Vec<JobId>, Problem> {

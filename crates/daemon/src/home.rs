@@ -69,7 +69,7 @@ pub fn claim(home: &Home) -> Result<Option<HomeLock>, Problem> {
 }
 
 /// A folder that only its owner can enter; one of somebody else is refused.
-fn make_private(dir: &Path) -> Result<(), Problem> {
+pub fn make_private(dir: &Path) -> Result<(), Problem> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| unusable(dir, error))?;
     let found = std::fs::metadata(dir).map_err(|error| unusable(dir, error))?;
     if found.uid() != rustix::process::geteuid().as_raw() {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use nexus_api::command::Command;
 use nexus_api::env::{Env, is_reserved};
 use nexus_api::jobs::{JobSpec, Session};
-use nexus_api::run_dir::{self, RunSpec, ScreenSpec, Warning};
+use nexus_api::run_dir::{self, EnvFile, RunSpec, ScreenSpec, Warning};
 use nexus_core::ids::RunId;
 use nexus_core::machine::Gpu;
 use nexus_core::run::Lease;
@@ -20,7 +20,7 @@ const USUAL_WINDOW: (u16, u16) = (120, 40);
 pub struct RunSpecs {
     /// Where new runs keep their files.
     pub log_dir: PathBuf,
-    /// Resolved once: the configured shell, or `sh`.
+    /// The configured shell, or `sh`.
     pub shell: PathBuf,
     pub config: Config,
     /// Where screen sessions are if screen's own folder cannot be used.
@@ -29,8 +29,13 @@ pub struct RunSpecs {
 
 impl RunSpecs {
     pub fn new(config: Config, log_dir: PathBuf, screens: PathBuf) -> RunSpecs {
-        let shell = find_program(&config.shell).or_else(|| find_program("sh")).unwrap_or_else(|| "/bin/sh".into());
-        RunSpecs { log_dir, shell, config, screens }
+        RunSpecs { log_dir, shell: find_shell(&config), config, screens }
+    }
+
+    /// Runs that start from now on follow this.
+    pub fn follow(&mut self, config: Config) {
+        self.shell = find_shell(&config);
+        self.config = config;
     }
 
     /// `gpus` are those of the machine: the lease names them by number.
@@ -42,12 +47,9 @@ impl RunSpecs {
         let visible = if by_uuid { uuids.join(",") } else { lease.gpus.to_string() };
         let env = environment(run, lease, visible, &launch);
         let dir = launch.dir;
-        let JobSpec { command, cwd, request, tty, window, out, session, .. } = launch.spec;
+        let JobSpec { command, cwd, env_given, request, tty, window, out, session, .. } = launch.spec;
         let (columns, rows) = window.filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or(USUAL_WINDOW);
-        let (argv, shell) = match command {
-            Command::Argv(argv) => (argv, false),
-            Command::Shell(text) => (vec![self.shell.to_string_lossy().into_owned(), "-c".into(), text], true),
-        };
+        let (argv, shell) = self.argv(command);
         let grace_ms =
             request.grace_seconds.map_or(self.config.grace.as_millis() as u64, |grace| grace.saturating_mul(1000));
         RunSpec {
@@ -58,6 +60,8 @@ impl RunSpecs {
             shell,
             cwd: cwd.into(),
             env: env.into_iter().collect(),
+            env_file: self.config.env_file.clone().map(|path| EnvFile { path, except: env_given }),
+            limits: self.config.limits,
             tty: tty.unwrap_or(self.config.tty),
             columns,
             rows,
@@ -81,6 +85,28 @@ impl RunSpecs {
             Session::Screen => Some(ScreenSpec { name: format!("nexus_job_{}", run.job), dir: self.screens.clone() }),
         }
     }
+
+    /// What is executed: the user's command, after the prelude, behind the runner; and whether exit 126 and 127 mean
+    /// that it could not be, as shells and programs that run others have it.
+    fn argv(&self, command: Command) -> (Vec<String>, bool) {
+        let shell = self.shell.to_string_lossy().into_owned();
+        let (argv, by_shell) = match (command, &self.config.prelude) {
+            (Command::Argv(argv), None) => (argv, false),
+            (Command::Argv(argv), Some(prelude)) => {
+                let script = format!("{prelude}\nexec \"$@\"");
+                ([vec![shell.clone(), "-c".into(), script, shell], argv].concat(), true)
+            }
+            (Command::Shell(text), None) => (vec![shell, "-c".into(), text], true),
+            (Command::Shell(text), Some(prelude)) => (vec![shell, "-c".into(), format!("{prelude}\n{text}")], true),
+        };
+        let by_another = by_shell || !self.config.runner.is_empty();
+        ([self.config.runner.clone(), argv].concat(), by_another)
+    }
+}
+
+/// The configured shell, or `sh`.
+fn find_shell(config: &Config) -> PathBuf {
+    find_program(&config.shell).or_else(|| find_program("sh")).unwrap_or_else(|| "/bin/sh".into())
 }
 
 /// The submitter's environment, then what nobody can override.

@@ -3,7 +3,7 @@
 //! Prints nothing: what it has to say goes to service.log, to clients, or to whoever started it.
 
 mod clock;
-mod config;
+pub mod config;
 mod engine;
 mod gpus;
 mod home;
@@ -11,12 +11,14 @@ mod http;
 mod ids;
 mod launch;
 mod narrate;
+mod reload;
 mod select;
 mod service_log;
 mod service_screen;
 mod start;
 mod store;
 mod view;
+mod watch_file;
 mod words;
 
 pub use start::{Options, check_config, run};

@@ -22,6 +22,11 @@ impl ServiceLog {
         Ok(ServiceLog { path, file: Some(file), size, max_size, keep })
     }
 
+    /// From now on.
+    pub fn limit(&mut self, max_size: u64, keep: u32) {
+        (self.max_size, self.keep) = (max_size, keep);
+    }
+
     /// Appends lines, each behind the time. A log that cannot be written (a full disk) stops nothing:
     /// the database holds what matters.
     pub fn write(&mut self, lines: &[String]) {

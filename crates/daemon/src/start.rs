@@ -22,17 +22,18 @@ use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{broadcast, oneshot};
 
-use crate::config::Config;
+use crate::config::{ConfigFile, Settings};
 use crate::engine::{Engine, Message};
 use crate::gpus::{self, Gpus};
 use crate::home::{HomeLock, Reserve, claim};
 use crate::http::{self, App, OwnerOnly};
 use crate::ids::IdMaker;
 use crate::launch::RunSpecs;
+use crate::reload::Reload;
 use crate::service_log::ServiceLog;
 use crate::service_screen::ServiceScreen;
 use crate::store::{Readers, Store};
-use crate::{clock, config};
+use crate::{clock, watch_file};
 
 /// Events a slow client may fall behind before it is told to read anew.
 const EVENTS_KEPT: usize = 4096;
@@ -103,6 +104,7 @@ fn say(report: &StartReport, code: ExitCode) -> ExitCode {
 struct Parts {
     engine: Engine,
     to_engine: mpsc::Sender<Message>,
+    reload: Reload,
     events: broadcast::Sender<Arc<nexus_api::events::Event>>,
     log_dir: PathBuf,
     host: String,
@@ -117,19 +119,19 @@ fn screens_dir(home: &Home) -> PathBuf {
 
 /// Whether a service could start with this configuration: looked at before a running one is stopped for it.
 pub fn check_config(home: &Home) -> Result<(), Problem> {
-    match home.config().exists() {
-        true => read_config(home).map(drop),
-        false => Ok(()),
-    }
+    ConfigFile::of(home).settings().map(drop)
 }
 
-fn read_config(home: &Home) -> Result<Config, Problem> {
-    let user_home = std::env::var_os("HOME").map(PathBuf::from);
-    config::load(&home.config(), user_home.as_deref())
+/// Made first where there is none.
+fn read_config(home: &Home) -> Result<Settings, Problem> {
+    let file = ConfigFile::of(home);
+    file.make()?;
+    file.settings()
 }
 
 fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Problem> {
-    let config = read_config(home)?;
+    let settings = read_config(home)?;
+    let config = settings.config.clone();
     let store = Store::open(&home.database(), home.network).map_err(|error| error.problem())?;
     let host = nexus_node::home::hostname();
     own_host(&store, home, &host, options.adopt_home)?;
@@ -145,6 +147,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     })?;
     let world = store.restore().map_err(|error| error.problem())?;
     let (to_engine, inbox) = mpsc::channel();
+    let reload = Reload::new(home, settings, to_engine.clone());
     let node = open_node(home, lock, to_engine.clone())?;
     let containment = match node.containment() {
         Containment::Cgroup(_) => "cgroup",
@@ -169,7 +172,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         reserve: Reserve::of(home),
         leaves_jobs: false,
     };
-    Ok(Parts { engine, to_engine, events, log_dir, host, containment: containment.into(), session })
+    Ok(Parts { engine, to_engine, reload, events, log_dir, host, containment: containment.into(), session })
 }
 
 /// A home belongs to one host: two services on one database would both run its queue.
@@ -281,7 +284,9 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         started_at: clock::now(),
         containment: parts.containment,
         screen: screen.clone(),
+        reload: parts.reload,
     });
+    watch_config(home, &app);
     let (engine_ended, ended) = oneshot::channel();
     let engine = parts.engine;
     std::thread::spawn(move || {
@@ -326,8 +331,20 @@ fn listen(home: &Home) -> Result<OwnerOnly, Problem> {
 async fn show_in_screen(screen: Arc<ServiceScreen>, engine: mpsc::Sender<Message>) {
     if let Err(problem) = screen.open().await {
         // The engine is gone: the service is going down.
-        let _ = engine.send(Message::Note(format!("Error: {problem}")));
+        let _ = engine.send(Message::Log(vec![format!("Error: {problem}")]));
     }
+}
+
+/// Changes of the file count at once, those since it was read included.
+fn watch_config(home: &Home, app: &Arc<App>) {
+    let watching = app.clone();
+    let changed = move || watching.reload.look();
+    if let Err(error) = watch_file::watch(&home.config(), changed) {
+        let line = format!("Config is not watched: {error}; nexus config set and nexus restart still take changes");
+        // The engine is not running yet, and holds the other end.
+        let _ = app.engine.send(Message::Log(vec![line]));
+    }
+    app.reload.look();
 }
 
 /// TERM and INT end the service alone; its jobs go on.

@@ -4,12 +4,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 
+use nexus_api::config::ConfigView;
 use nexus_api::paths::Home;
+use nexus_api::problem::Problem;
 use nexus_api::service::{Obstacle, Service, Status};
 use rustix::fs::{Access, access, statvfs};
 use serde::Serialize;
 
 use crate::app::App;
+use crate::commands::config;
 use crate::error::{CliError, code};
 use crate::render;
 use crate::render::doctor::{Finding, Level};
@@ -48,9 +51,11 @@ pub async fn run(args: DoctorArgs, app: &App) -> Result<ExitCode, CliError> {
         Some(_) => client.status(false).await.ok(),
         None => None,
     };
+    let config = config::in_force(app).await;
     let checks = vec![
         service_check(service.as_ref(), trouble.as_ref()),
         home_check(&app.home),
+        config_check(config),
         disk_check(&app.home),
         database_check(&app.home, service.as_ref()),
         containment_check(service.as_ref()),
@@ -102,6 +107,32 @@ fn home_check(home: &Home) -> Finding {
         Err(error) => {
             let says = format!("{} cannot be written: {error}", place.display());
             found(name, Level::Bad, says, mend)
+        }
+    }
+}
+
+fn config_check(config: Result<ConfigView, CliError>) -> Finding {
+    let name = "config";
+    match config {
+        Err(CliError::Problem(problem @ Problem::BadConfig { .. })) => {
+            let says = render::config::reason(&problem);
+            found(name, Level::Bad, says, Some("nexus config edit; the service does not start with it"))
+        }
+        Err(error) => found(name, Level::Warn, format!("it cannot be looked at: {error}"), None),
+        Ok(ConfigView { refused: Some(problem), .. }) => {
+            let says = format!("the file on disk is not in force: {}", render::config::reason(&problem));
+            found(name, Level::Bad, says, Some("nexus config edit; the old one stays in force until then"))
+        }
+        Ok(view) => {
+            let waiting: Vec<&str> =
+                view.keys.iter().filter(|key| key.after_restart.is_some()).map(|key| key.key.as_str()).collect();
+            match waiting.is_empty() {
+                true => found(name, Level::Ok, view.path, None),
+                false => {
+                    let says = format!("changed and not in force yet: {}", waiting.join(", "));
+                    found(name, Level::Warn, says, Some("nexus restart; jobs go on"))
+                }
+            }
         }
     }
 }

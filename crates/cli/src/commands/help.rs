@@ -25,6 +25,7 @@ const FIRST_PAGE: &[(&str, &str)] = &[
     ("pause / resume", "stop starting jobs / go on; with GPUs: there alone"),
     ("gpus", "show GPUs and who uses them"),
     ("stop / restart", "the service and its jobs / the service alone"),
+    ("config", "show the configuration (config edit: change it)"),
     ("doctor", "check that all is well"),
     ("help <verb>", "more about one of them"),
 ];
@@ -102,10 +103,11 @@ fn of_verb(mut nexus: Command, verb: &str) -> Result<String, CliError> {
     }
 }
 
-/// `usage: nexus kill [OPTIONS] <SEL>...`
+/// `usage: nexus kill [OPTIONS] <SEL>...`; a verb below another is named with it: `config set`.
 pub fn usage_line(mut nexus: Command, verb: &str) -> String {
     nexus.build();
-    let usage = match nexus.find_subcommand_mut(verb) {
+    let found = verb.split(' ').try_fold(&mut nexus, |command, verb| command.find_subcommand_mut(verb));
+    let usage = match found {
         Some(found) => found.render_usage().to_string(),
         None => "Usage: nexus [VERB]".to_string(),
     };
@@ -174,6 +176,7 @@ mod tests {
     #[test]
     fn usage_lines_name_the_verb() {
         assert_eq!(usage_line(Cli::command(), "kill"), "usage: nexus kill [OPTIONS] <SEL>...");
+        assert_eq!(usage_line(Cli::command(), "config set"), "usage: nexus config set [OPTIONS] <KEY> <VALUE>");
         assert!(of_verb(Cli::command(), "add").unwrap().contains("--gpus"));
         assert!(of_verb(Cli::command(), "__service").is_err());
         assert!(all(&Cli::command()).contains("nexus history      Show ended jobs"));

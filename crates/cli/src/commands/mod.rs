@@ -4,6 +4,7 @@ pub mod add;
 pub mod attach;
 pub mod cancel;
 pub mod completions;
+pub mod config;
 pub mod demo;
 pub mod doctor;
 pub mod first;

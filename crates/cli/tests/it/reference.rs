@@ -19,6 +19,11 @@ fn the_command_reference_is_what_help_says() {
         let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
         text.push_str(&format!("\n## nexus help {verb}\n\n```\n{}\n```\n", lines.join("\n")));
     }
+    for below in ["get", "set", "unset", "edit", "path"] {
+        let help = nexus.ok(&["config", below, "--help"]);
+        let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+        text.push_str(&format!("\n## nexus config {below} --help\n\n```\n{}\n```\n", lines.join("\n")));
+    }
     compare("docs/cli.md", &text);
 }
 
@@ -27,11 +32,31 @@ fn the_configuration_reference_is_the_file_made_at_first_use() {
     let nexus = Nexus::with_gpus(NEXUS, 0);
     let made = std::fs::read_to_string(nexus.home().join("config.toml")).expect("made at first use");
     let text = format!(
-        "# Configuration\n\n`~/.nexus/config.toml`, as it is made at first use. A wrong key or value stops \
-         `nexus start` and is named with its line.\n\n```toml\n{made}```\n"
+        "# Configuration\n\n`~/.nexus/config.toml`, as it is made at first use. `nexus config` shows what is in \
+         force, `nexus config set` and `edit` change it. A wrong key or value stops `nexus start` and is named with \
+         its line; while the service runs a wrong text is refused, and the old one stays in force.\n\n\
+         ```toml\n{made}```\n{NOTES}"
     );
     compare("docs/config.md", &text);
 }
+
+/// What the lines of the file have no room for.
+const NOTES: &str = "
+## Notes
+
+- **prelude** is put before a shell command, a newline between them, in the same shell. A command of several words \
+gets a shell for it, `bash -c 'PRELUDE; exec \"$@\"'`, and stays word for word what it was. The command that is shown \
+is the one that was typed.
+- **runner** is put before all that: `nice -n 10 bash -c …`. With it, exit 126 and 127 mean that the command could not \
+be started.
+- **env_file**: `--env` goes over `--env-file` goes over this file goes over the submitter's environment. It is read \
+when a job starts; a job whose file is missing or wrong fails with start-error and its name.
+- **nofile**, **memlock**: a number that the machine does not allow is a start-error; `unlimited` is all that it allows.
+- **Sizes** are in powers of two (`1GB` = 1024 MB), **durations** have a unit (`90s`, `1h30m`), **GPU lists** are \
+`0-2,5`.
+- `[machine.NAME.gpus]` has the keys of `[gpus]` for one machine and goes over them; the service's own is `local`.
+- `[[rule]]` has `match`, and `gpus` or `vram`; rules are not used yet.
+";
 
 fn compare(name: &str, expected: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);

@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use nexus_core::request::GpuSet;
+use nexus_core::request::{GpuSet, MAX_GPUS};
+use toml::Value;
+
+use super::given::Given;
+use super::given::shown::{duration, indices, size, text, word, words};
+use super::key::{Key, key};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct GpuConfig {
@@ -56,4 +61,89 @@ impl Default for GpuConfig {
             visible: Visible::Index,
         }
     }
+}
+
+const SHARES: &[(&str, Shares)] = &[("auto", Shares::Auto), ("pack", Shares::Pack), ("spread", Shares::Spread)];
+const VISIBLE: &[(&str, Visible)] = &[("index", Visible::Index), ("uuid", Visible::Uuid)];
+
+/// The longest that GPUs are left without a look.
+const LONGEST_POLL: Duration = Duration::from_secs(3600);
+
+pub const KEYS: &[Key] = &[
+    key("gpus", "use", "\"all\"", "or the numbers of those to use: \"0-2\"")
+        .of_gpus(|gpus, given| using(given).map(|it| gpus.using = it), |gpus| shown_use(gpus.using)),
+    key("gpus", "poll", "\"5s\"", "between two looks at the GPUs")
+        .of_gpus(|gpus, given| poll(given).map(|it| gpus.poll = it), |gpus| duration(gpus.poll)),
+    key("gpus", "mem_threshold", "0.8", "part of its memory in use over which a GPU is shared no further")
+        .of_gpus(
+            |gpus, given| given.fraction().map(|it| gpus.mem_threshold = it),
+            |gpus| Value::Float(gpus.mem_threshold),
+        )
+        .not_yet(),
+    key("gpus", "load_threshold", "0.8", "the same for its load")
+        .of_gpus(
+            |gpus, given| given.fraction().map(|it| gpus.load_threshold = it),
+            |gpus| Value::Float(gpus.load_threshold),
+        )
+        .not_yet(),
+    key("gpus", "ignore_below", "\"256MB\"", "others' processes with less memory do not count").of_gpus(
+        |gpus, given| given.size().map(|it| gpus.ignore_below_mib = it >> 20),
+        |gpus| size(gpus.ignore_below_mib << 20),
+    ),
+    key("gpus", "ignore", "[]", "programs and users that do not count: [\"Xorg\", \"alice\"]")
+        .of_gpus(|gpus, given| given.words().map(|it| gpus.ignore = it), |gpus| words(&gpus.ignore)),
+    key("gpus", "prefer", "[]", "GPUs to take first: [2, 3]")
+        .of_gpus(|gpus, given| prefer(given).map(|it| gpus.prefer = it), |gpus| indices(&gpus.prefer)),
+    key("gpus", "shares", "\"auto\"", "where parts of GPUs go: \"auto\", \"pack\", \"spread\"")
+        .of_gpus(|gpus, given| given.one_of(SHARES).map(|it| gpus.shares = it), |gpus| word(SHARES, gpus.shares))
+        .not_yet(),
+    key("gpus", "visible", "\"index\"", "what CUDA_VISIBLE_DEVICES holds: \"index\" or \"uuid\"")
+        .of_gpus(|gpus, given| given.one_of(VISIBLE).map(|it| gpus.visible = it), |gpus| word(VISIBLE, gpus.visible)),
+];
+
+fn using(given: &Given) -> Result<GpuUse, String> {
+    match given.value.as_str() {
+        Some("all") => Ok(GpuUse::All),
+        _ => match given.gpu_list() {
+            Ok(list) if !list.is_empty() => Ok(GpuUse::Only(list.into_iter().collect())),
+            _ => Err(format!("\"all\", or GPU numbers under {MAX_GPUS}: \"0-2,5\"")),
+        },
+    }
+}
+
+fn shown_use(using: GpuUse) -> Value {
+    match using {
+        GpuUse::All => text("all"),
+        GpuUse::Only(set) => text(&ranges(set)),
+    }
+}
+
+/// `0-2,5`
+fn ranges(set: GpuSet) -> String {
+    let mut ranges: Vec<(u16, u16)> = Vec::new();
+    for index in set.iter() {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == index => *last = index,
+            _ => ranges.push((index, index)),
+        }
+    }
+    let range = |(first, last): (u16, u16)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    ranges.into_iter().map(range).collect::<Vec<_>>().join(",")
+}
+
+fn poll(given: &Given) -> Result<Duration, String> {
+    let want = "a duration in quotes from \"1s\" to \"1h\"";
+    given.duration().ok().filter(|it| (Duration::from_secs(1)..=LONGEST_POLL).contains(it)).ok_or_else(|| want.into())
+}
+
+/// Each once; the first time counts.
+fn prefer(given: &Given) -> Result<Vec<u16>, String> {
+    let mut seen = GpuSet::EMPTY;
+    let mut list = given.gpu_list()?;
+    list.retain(|index| {
+        let is_new = !seen.contains(*index);
+        seen.insert(*index);
+        is_new
+    });
+    Ok(list)
 }

@@ -3,6 +3,7 @@
 mod actions;
 mod changes;
 mod checks;
+mod config;
 mod events;
 mod extract;
 mod gpus;
@@ -38,6 +39,7 @@ use tokio::sync::{broadcast, oneshot};
 
 use crate::engine::{Message, Reply};
 use crate::gpus::Gpus;
+use crate::reload::Reload;
 use crate::service_screen::ServiceScreen;
 use crate::store::{Reader, Readers};
 use crate::words;
@@ -56,6 +58,7 @@ pub struct App {
     pub started_at: Time,
     pub containment: String,
     pub screen: Arc<ServiceScreen>,
+    pub reload: Reload,
 }
 
 pub type Shared = Arc<App>;
@@ -68,6 +71,8 @@ pub fn router(app: Shared) -> Router {
         .route("/v1/service/simulated-gpus", put(service::simulate))
         .route("/v1/service/screen", post(screens::open_own))
         .route("/v1/screens", get(screens::list))
+        .route("/v1/config", get(config::show))
+        .route("/v1/config/reload", post(config::reload))
         .route("/v1/status", get(service::status))
         .route("/v1/queue/pause", post(service::pause))
         .route("/v1/queue/resume", post(service::resume))

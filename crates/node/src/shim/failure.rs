@@ -21,6 +21,10 @@ pub enum Failure {
     Copy { path: PathBuf, source: io::Error },
     #[error("cannot run {}: {what} holds a zero byte", short(program))]
     ZeroByte { program: String, what: &'static str },
+    #[error("cannot use the env_file {}: {error}", short(&path.to_string_lossy()))]
+    EnvFile { path: PathBuf, error: String },
+    #[error("cannot set {name} to {wanted}, this machine allows {}: {}", number(*most), reason(source))]
+    Limit { name: &'static str, wanted: u64, most: Option<u64>, source: io::Error },
     #[error("there is no command to run")]
     NoCommand,
     #[error("{error}")]
@@ -44,6 +48,7 @@ impl Failure {
         match self {
             Failure::Machine { .. } | Failure::MachineFile { .. } | Failure::GpuTaken(_) => true,
             Failure::ZeroByte { .. } | Failure::NoCommand | Failure::Screen { .. } => false,
+            Failure::EnvFile { .. } | Failure::Limit { .. } => false,
             Failure::Execute { source, .. } | Failure::Enter { source, .. } | Failure::Copy { source, .. } => matches!(
                 source.raw_os_error(),
                 Some(
@@ -66,9 +71,13 @@ impl From<&Failure> for ExitStatus {
 }
 
 /// The error's text without its number.
-fn reason(error: &io::Error) -> String {
+pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+fn number(most: Option<u64>) -> String {
+    most.map_or("any number".to_owned(), |most| most.to_string())
 }
 
 fn short(name: &str) -> String {

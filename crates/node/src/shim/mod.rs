@@ -9,6 +9,7 @@
 
 mod failure;
 mod folder;
+mod limits;
 mod output;
 mod report;
 mod session;
@@ -16,6 +17,7 @@ mod spawn;
 mod terminal;
 mod title;
 mod tree;
+mod variables;
 mod viewer;
 mod viewers;
 mod watch;

@@ -8,10 +8,11 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use nexus_api::run_dir::{RUN_DIR_VARIABLE, RunSpec};
+use nexus_api::run_dir::{RUN_DIR_VARIABLE, ResourceLimits, RunSpec};
 
 use super::failure::Failure;
 use super::terminal::Streams;
+use super::{limits, variables};
 use crate::cgroup;
 use crate::signals;
 
@@ -22,6 +23,8 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 const STREAMS: u8 = 0;
 const ENTER: u8 = 1;
 const EXECUTE: u8 = 2;
+/// Steps from here on are limits, by their place among them.
+const LIMITS: u8 = 3;
 
 /// A command ready to be executed.
 pub struct Command {
@@ -32,6 +35,7 @@ pub struct Command {
     environment: Vec<CString>,
     cwd: PathBuf,
     cwd_text: CString,
+    limits: ResourceLimits,
 }
 
 /// A child on its way to the command.
@@ -49,10 +53,11 @@ impl Command {
             CString::new(bytes).map_err(|_| Failure::ZeroByte { program: program.replace('\0', "?"), what })
         };
         let own = [(RUN_DIR_VARIABLE.to_owned(), spec.dir.to_string_lossy().into_owned())];
-        let others = spec.env.iter().filter(|(name, _)| name != RUN_DIR_VARIABLE);
+        let env = variables::with_file(&spec.env, spec.env_file.as_ref())?;
+        let others = env.iter().filter(|(name, _)| name != RUN_DIR_VARIABLE);
         let environment =
             others.chain(&own).map(|(name, value)| text("its environment", format!("{name}={value}").as_bytes()));
-        let candidates = candidates(program, &spec.env);
+        let candidates = candidates(program, &env);
         Ok(Command {
             program: program.clone(),
             candidates: candidates.iter().map(|path| text("its name", path.as_bytes())).collect::<Result<_, _>>()?,
@@ -60,6 +65,7 @@ impl Command {
             environment: environment.collect::<Result<_, _>>()?,
             cwd: spec.cwd.clone(),
             cwd_text: text("its folder", spec.cwd.as_os_str().as_bytes())?,
+            limits: spec.limits,
         })
     }
 
@@ -106,6 +112,11 @@ impl Command {
         if let Err(error) = streams.enter() {
             failed(STREAMS, error);
         }
+        for (place, limit) in limits::of(&self.limits).iter().enumerate() {
+            if let Err(error) = limit.set() {
+                failed(LIMITS + place as u8, error);
+            }
+        }
         // SAFETY: marks all but the standard streams to be closed by exec; the string ends with a zero byte.
         unsafe {
             const CLOSE_ON_EXEC: libc::c_uint = 4;
@@ -149,6 +160,7 @@ impl Child {
         Err(match step {
             ENTER => Failure::Enter { cwd: command.cwd.clone(), source },
             EXECUTE => Failure::Execute { program: command.program.clone(), source },
+            step @ LIMITS.. => limits::of(&command.limits)[usize::from(step - LIMITS)].failure(source),
             _ => Failure::Machine { operation: "set up the standard streams", source },
         })
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use nexus_api::run_dir::{ExitRecord, ExitStatus, RunSpec};
+use nexus_api::run_dir::{ExitRecord, ExitStatus, ResourceLimits, RunSpec};
 use nexus_core::ids::RunId;
 use nexus_node::processes::{self, Process};
 use nexus_node::{Node, NodeConfig, Report, RunPlace};
@@ -64,6 +64,8 @@ impl Stage {
             shell: false,
             cwd: self.home.path().to_owned(),
             env: vec![("PATH".into(), std::env::var("PATH").unwrap())],
+            env_file: None,
+            limits: ResourceLimits::default(),
             tty: true,
             columns: 120,
             rows: 40,

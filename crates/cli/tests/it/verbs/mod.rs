@@ -10,6 +10,8 @@ mod automatic_start;
 mod cancel;
 mod colours;
 mod completions;
+mod config;
+mod config_jobs;
 mod demo;
 mod doctor;
 mod first;

@@ -1,0 +1,156 @@
+//! `config.toml` on disk: read with a clear word on what is wrong, made at first use, replaced whole or not at all.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use nexus_api::paths::Home;
+use nexus_api::problem::Problem;
+use rustix::fs::{FlockOperation, OFlags, flock};
+
+use super::entries::Fault;
+use super::read::{Settings, read};
+use super::template::template;
+
+/// No file of settings is larger; something else lies in its place.
+const MOST_BYTES: u64 = 1 << 20;
+
+pub struct ConfigFile {
+    pub path: PathBuf,
+    lock: PathBuf,
+    dir: PathBuf,
+    pub user_home: Option<PathBuf>,
+}
+
+/// Nobody else changes the file through nexus meanwhile.
+pub struct Locked<'a> {
+    file: &'a ConfigFile,
+    _lock: File,
+}
+
+impl ConfigFile {
+    pub fn of(home: &Home) -> ConfigFile {
+        ConfigFile {
+            path: home.config(),
+            lock: home.dir.join("config.lock"),
+            dir: home.dir.clone(),
+            user_home: std::env::var_os("HOME").map(PathBuf::from),
+        }
+    }
+
+    /// What it says; the defaults where there is none.
+    pub fn settings(&self) -> Result<Settings, Problem> {
+        match self.text()? {
+            Some(text) => self.read(&text),
+            None => Ok(Settings::default()),
+        }
+    }
+
+    pub fn read(&self, text: &str) -> Result<Settings, Problem> {
+        read(text, self.user_home.as_deref()).map_err(|fault| self.bad(fault))
+    }
+
+    /// Its text; none where there is no file.
+    pub fn text(&self) -> Result<Option<String>, Problem> {
+        let fail = |error: std::io::Error| self.bad(Fault { line: None, error: without_number(&error) });
+        // Without waiting: a pipe in its place must not hold up a service.
+        let flags = OFlags::NONBLOCK.bits() as i32;
+        let file = match OpenOptions::new().read(true).custom_flags(flags).open(&self.path) {
+            Ok(file) => file,
+            Err(error) if is_absent(&error) && !self.path.is_symlink() => return Ok(None),
+            Err(error) => return Err(fail(error)),
+        };
+        let found = file.metadata().map_err(fail)?;
+        let not_a_file = |what: &str| self.bad(Fault { line: None, error: what.into() });
+        if found.is_dir() {
+            return Err(not_a_file("it is a folder"));
+        }
+        if !found.is_file() {
+            return Err(not_a_file("it is not a file"));
+        }
+        let mut bytes = Vec::new();
+        file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(fail)?;
+        if bytes.len() as u64 > MOST_BYTES {
+            return Err(not_a_file(&format!("it is larger than {} KiB", MOST_BYTES >> 10)));
+        }
+        String::from_utf8(bytes).map(Some).map_err(|error| {
+            let good = error.utf8_error().valid_up_to();
+            let line = error.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
+            self.bad(Fault { line: Some(line), error: "it is not text in UTF-8".into() })
+        })
+    }
+
+    /// Makes it, with every key at its default, where there is none.
+    pub fn make(&self) -> Result<(), Problem> {
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.path);
+        match made.and_then(|mut file| file.write_all(template().as_bytes())) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(self.unusable(&error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits for others who change the file through nexus.
+    pub fn lock(&self) -> Result<Locked<'_>, Problem> {
+        crate::home::make_private(&self.dir)?;
+        let opened = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.lock);
+        let lock = opened.map_err(|error| self.unusable(&error))?;
+        flock(&lock, FlockOperation::LockExclusive).map_err(|error| self.unusable(&error.into()))?;
+        Ok(Locked { file: self, _lock: lock })
+    }
+
+    pub fn bad(&self, fault: Fault) -> Problem {
+        Problem::BadConfig { path: self.path.display().to_string(), line: fault.line, error: fault.error }
+    }
+
+    fn unusable(&self, error: &std::io::Error) -> Problem {
+        Problem::HomeUnusable { path: self.path.display().to_string(), error: error.to_string() }
+    }
+}
+
+impl Locked<'_> {
+    /// Its text, made first where there is none.
+    pub fn text(&self) -> Result<String, Problem> {
+        self.file.make()?;
+        Ok(self.file.text()?.unwrap_or_default())
+    }
+
+    /// Puts a new text in its place, whole or not at all. A link stays one, and the file keeps its mode.
+    pub fn replace(&self, text: &str) -> Result<(), Problem> {
+        let target = std::fs::canonicalize(&self.file.path).unwrap_or_else(|_| self.file.path.clone());
+        replace(&target, text).map_err(|error| self.file.unusable(&error))
+    }
+}
+
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    let found = std::fs::metadata(path).ok();
+    let mode = found.as_ref().map_or(0o600, |found| found.mode() & 0o7777);
+    let part = path.with_extension(format!("toml.part{}", std::process::id()));
+    let written =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part).and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.set_permissions(std::fs::Permissions::from_mode(mode))?;
+            if let Some(found) = &found {
+                // Only root can, and only root needs to.
+                let _ = std::os::unix::fs::fchown(&file, Some(found.uid()), Some(found.gid()));
+            }
+            file.sync_all()?;
+            std::fs::rename(&part, path)
+        });
+    if written.is_err() {
+        // What could not be written is of no use to anybody.
+        let _ = std::fs::remove_file(&part);
+    }
+    written
+}
+
+/// Neither it nor its folder.
+fn is_absent(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+/// The error's text without its number.
+fn without_number(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_string()
+}

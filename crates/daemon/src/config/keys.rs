@@ -1,0 +1,75 @@
+//! Every key there is, by section, and the one most like a word that is none.
+
+use super::key::Key;
+use super::{gpus, jobs, log, models, outside, paths, queue};
+
+/// In the order of the file made at first use.
+const SECTIONS: &[&[Key]] = &[paths::KEYS, jobs::KEYS, queue::KEYS, gpus::KEYS, models::KEYS, outside::KEYS, log::KEYS];
+
+/// Sections that will have keys.
+pub const EMPTY: &[(&str, &str)] =
+    &[("notify", "tell somebody when jobs end"), ("retention", "what is deleted, and when; nothing is")];
+
+pub fn all() -> impl Iterator<Item = &'static Key> {
+    SECTIONS.iter().copied().flatten()
+}
+
+pub fn find(section: &str, name: &str) -> Option<&'static Key> {
+    all().find(|key| key.section == section && key.name == name)
+}
+
+/// With keys or without, in order, each once.
+pub fn sections() -> Vec<&'static str> {
+    let mut names: Vec<&str> = all().map(|key| key.section).chain(EMPTY.iter().map(|(name, _)| *name)).collect();
+    names.dedup();
+    names
+}
+
+/// Why there is no such key in this section, and which was meant.
+pub fn no_key(section: &str, name: &str) -> String {
+    if EMPTY.iter().any(|(empty, _)| *empty == section) {
+        return format!("[{section}] has no settings yet");
+    }
+    if let Some(key) = all().find(|key| key.name == name) {
+        return format!("{name} belongs to [{}]", key.section);
+    }
+    let own = all().filter(|key| key.section == section).map(|key| key.name);
+    if let Some(near) = nearest(name, own) {
+        return format!("there is no key {name}; did you mean {near}?");
+    }
+    match nearest(name, all().map(|key| key.name)).and_then(|near| all().find(|key| key.name == near)) {
+        Some(key) => format!("there is no key {name}; did you mean {} of [{}]?", key.name, key.section),
+        None => format!("there is no key {name}"),
+    }
+}
+
+pub fn no_section(name: &str) -> String {
+    let known = sections().into_iter().chain(["machine"]);
+    match nearest(name, known) {
+        Some("machine") => format!("there is no section [{name}]; did you mean [machine.NAME.gpus]?"),
+        Some(near) => format!("there is no section [{name}]; did you mean [{near}]?"),
+        None => format!("there is no section [{name}]; there are {}", sections().join(", ")),
+    }
+}
+
+/// The word most like this one, if one is like it.
+pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let (far, near) = known.map(|known| (distance(word, known), known)).min()?;
+    (far <= word.chars().count().div_ceil(2).min(3)).then_some(near)
+}
+
+/// Levenshtein's distance.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}

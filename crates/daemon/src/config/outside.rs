@@ -1,0 +1,19 @@
+//! `[import]`, `[ssh]`, `[web]`: how nexus meets files, machines and browsers.
+
+use super::given::shown::{number, text, words};
+use super::key::{Key, key};
+
+pub const KEYS: &[Key] = &[
+    key("import", "csv_gpu_arg", "\"--cuda\"", "the argument that job files give GPUs by; \"\" leaves it alone")
+        .of_config(|config, given| given.text().map(|it| config.csv_gpu_arg = it), |config| text(&config.csv_gpu_arg))
+        .not_yet(),
+    key("ssh", "args", "[]", "further arguments of ssh")
+        .of_config(|config, given| given.words().map(|it| config.ssh_args = it), |config| words(&config.ssh_args))
+        .not_yet(),
+    key("web", "port", "4004", "of the web page, on this machine alone")
+        .of_config(
+            |config, given| given.number(1, 65535).map(|it| config.web_port = it as u16),
+            |config| number(config.web_port.into()),
+        )
+        .not_yet(),
+];

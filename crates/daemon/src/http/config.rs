@@ -1,0 +1,23 @@
+//! The configuration in force.
+
+use axum::Json;
+use axum::extract::State;
+use nexus_api::config::ConfigView;
+use nexus_api::problem::Problem;
+
+use super::Shared;
+use super::problem::Failed;
+
+pub async fn show(State(app): State<Shared>) -> Json<ConfigView> {
+    Json(app.reload.view())
+}
+
+/// Reads the file now: for whoever changed it and wants to know what came of it.
+pub async fn reload(State(app): State<Shared>) -> Result<Json<ConfigView>, Failed> {
+    let look = move || {
+        app.reload.look();
+        app.reload.view()
+    };
+    let looked = tokio::task::spawn_blocking(look).await;
+    looked.map(Json).map_err(|error| Failed(Problem::Internal { error: error.to_string() }))
+}

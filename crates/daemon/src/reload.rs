@@ -1,0 +1,103 @@
+//! Takes changes of `config.toml` while the service runs. A text that is wrong is refused, and what was in force stays.
+
+use std::sync::mpsc::Sender;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nexus_api::config::ConfigView;
+use nexus_api::paths::Home;
+use nexus_api::problem::Problem;
+
+use crate::config::{self, Config, ConfigFile, Fault, Settings};
+use crate::engine::Message;
+
+pub struct Reload {
+    home: Home,
+    file: ConfigFile,
+    engine: Sender<Message>,
+    /// Held by the one who reads the file: of two looks the later one has the last word.
+    looking: Mutex<()>,
+    state: Mutex<State>,
+}
+
+struct State {
+    in_force: Config,
+    /// The newest text that was right. It differs from what is in force in what waits for a restart.
+    on_disk: Settings,
+    /// What is wrong with the text on disk, if it is.
+    refused: Option<Problem>,
+}
+
+impl Reload {
+    pub fn new(home: &Home, settings: Settings, engine: Sender<Message>) -> Reload {
+        let state = State { in_force: settings.config.clone(), on_disk: settings, refused: None };
+        Reload {
+            home: home.clone(),
+            file: ConfigFile::of(home),
+            engine,
+            looking: Mutex::new(()),
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Reads the file. What it changes is in force for whatever the engine is told after this returns.
+    pub fn look(&self) {
+        let _only = locked(&self.looking);
+        let text = self.file.text().and_then(|text| text.ok_or_else(|| self.gone()));
+        match text.and_then(|text| self.file.read(&text)) {
+            Ok(settings) => self.take(settings, &mut locked(&self.state)),
+            Err(problem) => self.refuse(problem, &mut locked(&self.state)),
+        }
+    }
+
+    pub fn view(&self) -> ConfigView {
+        let state = locked(&self.state);
+        config::view(&self.home, &state.in_force, &state.on_disk, state.refused.clone())
+    }
+
+    fn take(&self, settings: Settings, state: &mut State) {
+        let mut lines: Vec<String> = config::changes(&state.on_disk.config, &settings.config, &self.home)
+            .into_iter()
+            .map(|change| format!("Config changed: {change}"))
+            .collect();
+        if state.refused.take().is_some() && lines.is_empty() {
+            lines.push("Config on disk is the one in force again".into());
+        }
+        let mut new = settings.config.clone();
+        new.keep_until_restart(&state.in_force);
+        state.on_disk = settings;
+        if !lines.is_empty() {
+            self.tell(Message::Log(lines));
+        }
+        if new != state.in_force {
+            state.in_force = new.clone();
+            self.tell(Message::Config(Box::new(new)));
+        }
+    }
+
+    fn refuse(&self, problem: Problem, state: &mut State) {
+        if state.refused.as_ref() == Some(&problem) {
+            return;
+        }
+        let why = match &problem {
+            Problem::BadConfig { line: Some(line), error, .. } => format!("line {line}: {error}"),
+            Problem::BadConfig { line: None, error, .. } => error.clone(),
+            other => other.to_string(),
+        };
+        self.tell(Message::Log(vec![format!("Config refused: {why}; the old one stays in force")]));
+        state.refused = Some(problem);
+    }
+
+    fn gone(&self) -> Problem {
+        self.file.bad(Fault { line: None, error: "it is gone; nexus restart makes a fresh one".into() })
+    }
+
+    fn tell(&self, message: Message) {
+        // The engine is gone: the service is going down, and the next one reads the file for itself.
+        let _ = self.engine.send(message);
+    }
+}
+
+/// What a thread that panicked left is as good as before: it is changed last.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

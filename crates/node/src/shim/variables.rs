@@ -1,0 +1,43 @@
+//! The environment of a run, with what the machine's `env_file` adds to it.
+
+use std::borrow::Cow;
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+
+use nexus_api::env::parse_file;
+use nexus_api::run_dir::EnvFile;
+
+use super::failure::Failure;
+
+/// No file of variables is larger; something else lies in its place.
+const MOST_BYTES: u64 = 1 << 20;
+
+type Variables = [(String, String)];
+
+pub fn with_file<'a>(env: &'a Variables, file: Option<&EnvFile>) -> Result<Cow<'a, Variables>, Failure> {
+    let Some(file) = file else { return Ok(env.into()) };
+    let mut env = env.to_vec();
+    let failed = |error: String| Failure::EnvFile { path: file.path.clone(), error };
+    let text = read(file).map_err(|error| failed(super::failure::reason(&error)))?;
+    let variables = parse_file(&text).map_err(|bad| failed(format!("line {}: {}", bad.line, bad.error)))?;
+    for (name, value) in variables {
+        if file.except.contains(&name) {
+            continue;
+        }
+        env.retain(|(known, _)| *known != name);
+        env.push((name, value));
+    }
+    Ok(env.into())
+}
+
+fn read(file: &EnvFile) -> io::Result<String> {
+    // Without waiting: a pipe in its place must not hold up the job for ever.
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&file.path)?;
+    let mut text = String::new();
+    let length = opened.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    match length as u64 > MOST_BYTES {
+        true => Err(io::Error::other(format!("it is larger than {} KiB", MOST_BYTES >> 10))),
+        false => Ok(text),
+    }
+}
