@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use nexus_api::config::ConfigView;
 use nexus_api::paths::Home;
@@ -9,6 +10,10 @@ use nexus_api::problem::Problem;
 
 use crate::config::{self, Config, ConfigFile, Fault, Settings};
 use crate::engine::Message;
+
+/// How long an empty file may be one that is being written.
+const WRITER_PAUSE: Duration = Duration::from_millis(20);
+const WRITER_LOOKS: usize = 10;
 
 pub struct Reload {
     home: Home,
@@ -42,11 +47,24 @@ impl Reload {
     /// Reads the file. What it changes is in force for whatever the engine is told after this returns.
     pub fn look(&self) {
         let _only = locked(&self.looking);
-        let text = self.file.text().and_then(|text| text.ok_or_else(|| self.gone()));
+        let text = self.written_text().and_then(|text| text.ok_or_else(|| self.gone()));
         match text.and_then(|text| self.file.read(&text)) {
             Ok(settings) => self.take(settings, &mut locked(&self.state)),
             Err(problem) => self.refuse(problem, &mut locked(&self.state)),
         }
+    }
+
+    /// Whoever writes the file in place empties it first. A file that had settings and has nothing now is given a
+    /// moment: its writer may be at work.
+    fn written_text(&self) -> Result<Option<String>, Problem> {
+        let had_settings = !locked(&self.state).on_disk.lines.is_empty();
+        for _ in 0..WRITER_LOOKS {
+            match self.file.text()? {
+                Some(text) if text.is_empty() && had_settings => std::thread::sleep(WRITER_PAUSE),
+                text => return Ok(text),
+            }
+        }
+        self.file.text()
     }
 
     pub fn view(&self) -> ConfigView {

@@ -131,13 +131,22 @@ impl Client {
     }
 
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>, CliError> {
-        exchange(self.connect(path).await?, method, path, body).await
+        let answered = exchange(self.connect(path).await?, method.clone(), path, body.clone()).await;
+        match answered {
+            // A service that was killed takes connections until its last thread is gone; then it takes none. To ask
+            // again does no harm, to tell it something again might.
+            Err(CliError::Connection { source, .. }) if method == Method::GET && source.is::<hyper::Error>() => {
+                exchange(self.connect(path).await?, method, path, body).await
+            }
+            answered => answered,
+        }
     }
 }
 
+/// Reset: it was about to go when we knocked.
 fn is_absent(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionRefused, NotADirectory, NotFound};
-    matches!(error.kind(), NotFound | ConnectionRefused | NotADirectory)
+    use io::ErrorKind::{ConnectionRefused, ConnectionReset, NotADirectory, NotFound};
+    matches!(error.kind(), NotFound | ConnectionRefused | ConnectionReset | NotADirectory)
 }
 
 async fn exchange(stream: UnixStream, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>, CliError> {

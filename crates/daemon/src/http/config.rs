@@ -14,10 +14,10 @@ pub async fn show(State(app): State<Shared>) -> Json<ConfigView> {
 
 /// Reads the file now: for whoever changed it and wants to know what came of it.
 pub async fn reload(State(app): State<Shared>) -> Result<Json<ConfigView>, Failed> {
-    let look = move || {
-        app.reload.look();
-        app.reload.view()
-    };
-    let looked = tokio::task::spawn_blocking(look).await;
-    looked.map(Json).map_err(|error| Failed(Problem::Internal { error: error.to_string() }))
+    let looking = app.clone();
+    let looked = tokio::task::spawn_blocking(move || looking.reload.look()).await;
+    looked.map_err(|error| Failed(Problem::Internal { error: error.to_string() }))?;
+    // When the engine answers it has taken what it was told before, and service.log says so.
+    app.ask(|_| ()).await?;
+    Ok(Json(app.reload.view()))
 }
