@@ -143,7 +143,7 @@ pub fn list(dir: Option<&Path>) -> Vec<(String, bool)> {
     command.output().map_or(vec![], |said| parse(&String::from_utf8_lossy(&said.stdout)))
 }
 
-/// Lines of sessions begin with a tab: `	1234.name	(date)	(Detached)`.
+/// Lines of sessions begin with a tab, and tabs stand between name, date and state.
 fn parse(listing: &str) -> Vec<(String, bool)> {
     let sessions = listing.lines().filter_map(|line| line.strip_prefix('\t'));
     sessions

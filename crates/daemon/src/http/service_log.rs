@@ -106,5 +106,5 @@ fn tail(file: &File, lines: usize) -> u64 {
     let count = file.read_at(&mut part, from).unwrap_or(0);
     let ends = part[..count].iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(index, _)| index as u64 + 1);
     let begins: Vec<u64> = std::iter::once(0).chain(ends).filter(|begin| *begin < count as u64).collect();
-    from + begins.iter().rev().take(lines.max(1)).last().copied().unwrap_or(0)
+    from + begins.get(begins.len().saturating_sub(lines.max(1))).copied().unwrap_or(0)
 }
