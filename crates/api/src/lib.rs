@@ -4,14 +4,18 @@
 //! are kept under `frozen/`.
 
 pub mod command;
+pub mod edit;
 pub mod env;
 pub mod events;
 pub mod jobs;
 pub mod paths;
 pub mod problem;
+pub mod queue_text;
 pub mod run_dir;
 pub mod select;
 pub mod service;
+pub mod shell_words;
+pub mod signals;
 
 /// Version of the HTTP interface, the first part of every path.
 pub const API_PREFIX: &str = "/v1";

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::path::PathBuf;
 
+use nexus_api::edit::{JobEdit, JobEdited, QueueEdit, QueueEdited, QueueText};
 use nexus_api::events::Event;
 use nexus_api::jobs::{Job, JobDetail, JobSpec};
 use nexus_api::problem::Problem;
@@ -46,6 +47,11 @@ const SAMPLES: &[Sample] = &[
     ("events", reads_and_writes::<Vec<Event>>),
     ("start_reports", reads_and_writes::<Vec<StartReport>>),
     ("problems", reads_and_writes::<Vec<Problem>>),
+    ("queue_text", reads_and_writes::<QueueText>),
+    ("queue_edit", reads_and_writes::<QueueEdit>),
+    ("queue_edited", reads_and_writes::<QueueEdited>),
+    ("job_edit", reads_and_writes::<JobEdit>),
+    ("job_edited", reads_and_writes::<JobEdited>),
 ];
 
 /// Names a script may rely on: the list of the specification.
