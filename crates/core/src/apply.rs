@@ -3,6 +3,8 @@
 //! A command is met as a whole or refused as a whole. A report about a run that is not its job's
 //! current one, or that is known already, is no event at all: reports may be lost, late and repeated.
 
+mod revise;
+
 use crate::event::{Event, NewJob, Requeue};
 use crate::ids::{JobId, RunId};
 use crate::job::{End, Job, KillReason, Place, State};
@@ -11,6 +13,8 @@ use crate::policy::Policy;
 use crate::run::{Outcome, Phase, StopCause};
 use crate::time::Time;
 use crate::world::World;
+
+pub use revise::{Edit, Revision, unmoved};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -24,6 +28,8 @@ pub enum Command {
     Hold(Vec<JobId>),
     Release(Vec<JobId>),
     First(Vec<JobId>),
+    /// Changes of the queue that belong together.
+    Revise(Revision),
     PauseQueue,
     ResumeQueue,
     /// Start nothing more; with `kill`, end what runs.
@@ -42,7 +48,11 @@ impl Command {
             | Command::Hold(ids)
             | Command::Release(ids)
             | Command::First(ids) => ids,
-            Command::Submit(_) | Command::PauseQueue | Command::ResumeQueue | Command::Stop { .. } => &[],
+            Command::Submit(_)
+            | Command::Revise(_)
+            | Command::PauseQueue
+            | Command::ResumeQueue
+            | Command::Stop { .. } => &[],
         }
     }
 }
@@ -106,6 +116,7 @@ pub fn command(world: &mut World, command: Command, now: Time) -> Result<Vec<Eve
             State::Active(_) => None,
         })?,
         Command::First(ids) => first(world, &ids)?,
+        Command::Revise(revision) => return revise::revise(world, revision, now),
         Command::PauseQueue if world.queue_paused() => vec![],
         Command::PauseQueue => vec![Event::QueuePaused],
         Command::ResumeQueue if !world.queue_paused() => vec![],

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! machine gpus=2 cpus=8                    submit abc gpus=1 cpus=0 on=0,1 priority=-1 retries=2 hold
-//! kill|remove|cancel|hold|release|first abc def      pause   resume   stop   stop kill   restart   wait 5s   why
+//! kill|remove|cancel|hold|release|first|order abc def      pause   resume   stop   stop kill   restart   wait 5s   why
+//! edit abc gpus=2 priority=1 retries=2
 //! started abc.1   end abc.1 exit 3|signal 9|stopped|timed-out|never-started
 //! lost abc.1      start-error abc.1   machine-error abc.1   not-started abc.1
 //! restart; started abc.1                   several in one turn
@@ -15,10 +16,10 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use nexus_core::apply::{self, Command, Refusal, Report};
+use nexus_core::apply::{self, Command, Edit, Refusal, Report, Revision};
 use nexus_core::check::check;
 use nexus_core::decide::decide;
-use nexus_core::event::{Event, NewJob, Requeue};
+use nexus_core::event::{Event, Needs, NewJob, Requeue};
 use nexus_core::explain::Explainer;
 use nexus_core::ids::{JobId, MachineId, RunId};
 use nexus_core::job::{End, Failure, KillReason};
@@ -150,6 +151,13 @@ impl Scene {
             "hold" => Command::Hold(jobs()),
             "release" => Command::Release(jobs()),
             "first" => Command::First(jobs()),
+            "order" => Command::Revise(Revision { order: jobs(), ..Revision::default() }),
+            "edit" => {
+                let wanted = new_job(rest, self.now);
+                let needs = Needs { request: wanted.request, retries: wanted.retries };
+                let edit = Edit { job: wanted.id, needs: Some(needs), priority: Some(wanted.priority), held: None };
+                Command::Revise(Revision { edits: vec![edit], ..Revision::default() })
+            }
             "pause" => Command::PauseQueue,
             "resume" => Command::ResumeQueue,
             "stop" => Command::Stop { kill: rest == ["kill"] },
@@ -193,6 +201,8 @@ impl Scene {
             Event::Held { job } => format!("{job} is held"),
             Event::Released { job } => format!("{job} is released"),
             Event::Moved { job, .. } => format!("{job} is put first"),
+            Event::Placed { job, place } => format!("{job} gets a place at priority {}", place.priority),
+            Event::Edited { job, .. } => format!("{job} is changed"),
             Event::Planned { run, lease, .. } => format!("{run} is planned on {}", lease_words(lease)),
             Event::Running { run, .. } => format!("{run} runs"),
             Event::StopAsked { run, cause: StopCause::User } => format!("{run} is to stop: a user asked"),

@@ -9,7 +9,6 @@ use nexus_core::job::{End, Job, Place, Retries, State};
 use nexus_core::run::{Phase, Run};
 use nexus_core::world::World;
 
-#[derive(Default)]
 pub struct Disk {
     pub jobs: BTreeMap<JobId, Job>,
     pub ended: BTreeMap<JobId, End>,
@@ -18,6 +17,11 @@ pub struct Disk {
 }
 
 impl Disk {
+    /// The first job has turn 1, as in the store.
+    pub fn empty() -> Disk {
+        Disk { jobs: BTreeMap::new(), ended: BTreeMap::new(), queue_paused: false, next_turn: 1 }
+    }
+
     pub fn world(&self) -> World {
         World::restore(self.jobs.values().cloned(), self.queue_paused, self.next_turn)
     }
@@ -46,7 +50,14 @@ impl Disk {
             }
             Event::Held { job } => self.job(*job).state = State::Held,
             Event::Released { job } => self.job(*job).state = State::Queued { not_before: None },
-            Event::Moved { job, place } => self.job(*job).place = *place,
+            Event::Moved { job, place } | Event::Placed { job, place } => self.job(*job).place = *place,
+            Event::Edited { job, needs } => {
+                let job = self.job(*job);
+                if let Some(needs) = needs {
+                    job.request = needs.request;
+                    job.retries.allowed = needs.retries;
+                }
+            }
             Event::Planned { run, lease, at } => {
                 let job = self.job(run.job);
                 job.runs = run.number;
