@@ -20,6 +20,9 @@ pub struct Service {
     pub database: String,
     pub simulated_gpus: u16,
     pub disk_free_bytes: u64,
+    /// Lines of `jobs.txt` that were not taken, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs_file_refused: Vec<String>,
 }
 
 /// `GET /v1/status`: everything of the status view in one answer.

@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    cancel, demo, doctor, first, forget, help, history, hold, kill, logs, ls, pause, queue, release, remove, rerun,
-    restart, resume, service, show, start, status, stop, wait,
+    cancel, demo, doctor, edit, first, forget, help, history, hold, kill, logs, ls, pause, queue, release, remove,
+    rerun, restart, resume, service, show, start, status, stop, wait,
 };
 use crate::typed::AddArgs;
 use crate::ui::ColorWhen;
@@ -43,6 +43,7 @@ pub enum Verb {
     Remove(remove::RemoveArgs),
     Cancel(cancel::CancelArgs),
     First(first::FirstArgs),
+    Edit(Box<edit::EditArgs>),
     Hold(hold::HoldArgs),
     Release(release::ReleaseArgs),
     Rerun(rerun::RerunArgs),

@@ -8,6 +8,7 @@ mod chosen;
 mod client;
 mod collapse;
 mod commands;
+mod editor;
 mod ends;
 mod error;
 mod misplaced;
@@ -28,7 +29,7 @@ use clap::{CommandFactory, Parser};
 
 use crate::app::App;
 use crate::commands::{
-    add, cancel, demo, doctor, first, forget, help, history, hold, kill, logs, ls, pause, queue, release, remove,
+    add, cancel, demo, doctor, edit, first, forget, help, history, hold, kill, logs, ls, pause, queue, release, remove,
     rerun, restart, resume, service, show, status, stop, wait,
 };
 use crate::error::{CliError, code};
@@ -96,6 +97,7 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
         Verb::Remove(args) => remove::run(args, app).await,
         Verb::Cancel(args) => cancel::run(args, app).await,
         Verb::First(args) => first::run(args, app).await,
+        Verb::Edit(args) => edit::run(*args, raw, app).await,
         Verb::Hold(args) => hold::run(args, app).await,
         Verb::Release(args) => release::run(args, app).await,
         Verb::Rerun(args) => rerun::run(args, app).await,

@@ -26,7 +26,9 @@ use crate::engine::{Engine, Message};
 use crate::home::{HomeLock, Reserve, claim};
 use crate::http::{self, App, OwnerOnly};
 use crate::ids::IdMaker;
+use crate::inbox::{self, Inbox};
 use crate::launch::RunSpecs;
+use crate::queue_edit::FileNotes;
 use crate::service_log::ServiceLog;
 use crate::store::{Readers, Store};
 use crate::{clock, config, machine};
@@ -102,6 +104,7 @@ struct Parts {
     to_engine: mpsc::Sender<Message>,
     events: broadcast::Sender<Arc<nexus_api::events::Event>>,
     log_dir: PathBuf,
+    jobs_file: PathBuf,
     host: String,
     containment: String,
 }
@@ -141,6 +144,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         Containment::Cgroup(_) => "cgroup",
         Containment::Session => "session",
     };
+    let jobs_file = config.jobs_file.clone().unwrap_or_else(|| home.default_jobs_file());
     let (events, _) = broadcast::channel(EVENTS_KEPT);
     let engine = Engine {
         inbox,
@@ -157,7 +161,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         reserve: Reserve::of(home),
         leaves_jobs: false,
     };
-    Ok(Parts { engine, to_engine, events, log_dir, host, containment: containment.into() })
+    Ok(Parts { engine, to_engine, events, log_dir, jobs_file, host, containment: containment.into() })
 }
 
 /// A home belongs to one host: two services on one database would both run its queue.
@@ -258,6 +262,16 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         Err(problem) => return say(&StartReport::Failed { problem }, ExitCode::FAILURE),
     };
     lock.sign(&home.socket());
+    let notes = Arc::new(FileNotes::default());
+    let user_home = std::env::var("HOME").ok().filter(|home| home.starts_with('/')).unwrap_or_else(|| "/".into());
+    let inbox = Inbox {
+        path: parts.jobs_file,
+        user_home: user_home.clone(),
+        readers: Readers::new(&home.database()),
+        engine: parts.to_engine.clone(),
+        events: parts.events.clone(),
+        notes: notes.clone(),
+    };
     let app = Arc::new(App {
         engine: parts.to_engine.clone(),
         readers: Readers::new(&home.database()),
@@ -267,6 +281,9 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         host: parts.host,
         started_at: clock::now(),
         containment: parts.containment,
+        edits: tokio::sync::Mutex::new(()),
+        notes,
+        user_home,
     });
     let (engine_ended, ended) = oneshot::channel();
     let engine = parts.engine;
@@ -280,6 +297,7 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
     let server = axum::serve(listener, http::router(app)).with_graceful_shutdown(until_closed);
     let server = tokio::spawn(server.into_future());
     tokio::spawn(stop_on_signal(parts.to_engine));
+    tokio::spawn(inbox::keep(inbox));
     say(&StartReport::Ready { pid: std::process::id() }, ExitCode::SUCCESS);
     let ended = ended.await;
     // The last answers, that of the stop itself among them, still go out.

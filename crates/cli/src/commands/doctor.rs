@@ -47,7 +47,7 @@ pub async fn run(args: DoctorArgs, app: &App) -> Result<ExitCode, CliError> {
         Some(_) => client.status(false).await.ok(),
         None => None,
     };
-    let checks = vec![
+    let mut checks = vec![
         service_check(service.as_ref(), trouble.as_ref()),
         home_check(&app.home),
         disk_check(&app.home),
@@ -56,6 +56,7 @@ pub async fn run(args: DoctorArgs, app: &App) -> Result<ExitCode, CliError> {
         program_check("bash", "commands run in sh instead", "install bash"),
         gpu_check(status.as_ref()),
     ];
+    checks.extend(service.as_ref().and_then(jobs_file_check));
     let bad = checks.iter().any(|finding| finding.level == Level::Bad);
     match args.json {
         true => app.ui.json(&Report { service, checks })?,
@@ -130,6 +131,13 @@ fn database_check(home: &Home, service: Option<&Service>) -> Finding {
             Some("NEXUS_HOME on a local disk is faster and safer"),
         ),
     }
+}
+
+/// Only where there is something to tell.
+fn jobs_file_check(service: &Service) -> Option<Finding> {
+    let lines = &service.jobs_file_refused;
+    let mend = Some("correct them, without the #! before them, and delete the rest of the #! lines");
+    (!lines.is_empty()).then(|| found("jobs.txt", Level::Warn, lines.join("; "), mend))
 }
 
 fn containment_check(service: Option<&Service>) -> Finding {

@@ -19,6 +19,7 @@ nexus queues commands and runs them on your GPUs, one job per GPU
   nexus show <id>          show all that is known about a job
   nexus kill <id|gpu>      end a running job
   nexus remove <id>        take a job out of the queue
+  nexus edit [id]          edit the queue, or one job, in $EDITOR
   nexus rerun <id>         queue a job again
   nexus wait <id>          wait until a job has ended
   nexus pause / resume     stop starting jobs / go on

@@ -4,6 +4,7 @@ pub mod add;
 pub mod cancel;
 pub mod demo;
 pub mod doctor;
+pub mod edit;
 pub mod first;
 pub mod forget;
 pub mod help;

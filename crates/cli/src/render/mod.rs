@@ -1,6 +1,7 @@
 //! Turns facts into text. Pure: what is shown hangs on the arguments alone.
 
 pub mod doctor;
+pub mod edit;
 pub mod history;
 pub mod ls;
 pub mod outcome;

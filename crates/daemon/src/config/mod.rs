@@ -17,6 +17,8 @@ pub use gpus::{GpuConfig, GpuUse, Shares, Visible};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub log_dir: Option<PathBuf>,
+    /// The queue as text; none = `jobs.txt` in the home.
+    pub jobs_file: Option<PathBuf>,
     pub shell: String,
     pub grace: Duration,
     pub tty: bool,
@@ -32,6 +34,7 @@ pub const TEMPLATE: &str = r#"# nexus configuration. Every key is shown with its
 
 [paths]
 # log_dir = "~/.nexus/logs"       # where jobs leave their output
+# jobs_file = "~/.nexus/jobs.txt" # the queue as text; lines added there become jobs
 
 [jobs]
 # shell = "bash"                  # runs a job's command; sh where it is missing
@@ -58,6 +61,7 @@ struct File {
 #[serde(default, deny_unknown_fields)]
 struct Paths {
     log_dir: Option<String>,
+    jobs_file: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -161,6 +165,7 @@ fn from_file(file: File, user_home: Option<&Path>) -> Config {
     let usual = Policy::default();
     Config {
         log_dir: file.paths.log_dir.map(|dir| expand_home(&dir, user_home)),
+        jobs_file: file.paths.jobs_file.map(|path| expand_home(&path, user_home)),
         shell: file.jobs.shell.unwrap_or_else(|| "bash".into()),
         grace: file.jobs.grace.map_or(Duration::from_secs(10), |span| span.0),
         tty: file.jobs.tty.unwrap_or(true),
@@ -191,6 +196,7 @@ const KEYS: &[&str] = &[
     "jobs",
     "log",
     "log_dir",
+    "jobs_file",
     "shell",
     "grace",
     "tty",
@@ -244,7 +250,11 @@ mod tests {
         let all: String = TEMPLATE.lines().map(|line| line.trim_start_matches("# ").to_string() + "\n").collect();
         let without_talk: String =
             all.lines().filter(|l| l.contains('=') || l.starts_with('[')).map(|l| format!("{l}\n")).collect();
-        let expected = Config { log_dir: Some("/home/ann/.nexus/logs".into()), ..Config::default() };
+        let expected = Config {
+            log_dir: Some("/home/ann/.nexus/logs".into()),
+            jobs_file: Some("/home/ann/.nexus/jobs.txt".into()),
+            ..Config::default()
+        };
         assert_eq!(read(&without_talk).unwrap(), expected);
     }
 

@@ -1,7 +1,8 @@
 //! HTTP/JSON on the unix socket. Answers clients; decides nothing.
 
 mod actions;
-mod checks;
+pub mod checks;
+mod edit;
 mod events;
 mod extract;
 mod jobs;
@@ -31,6 +32,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{broadcast, oneshot};
 
 use crate::engine::{Message, Reply};
+use crate::queue_edit::FileNotes;
 use crate::store::{Reader, Readers};
 use crate::words;
 
@@ -47,6 +49,11 @@ pub struct App {
     pub host: String,
     pub started_at: Time,
     pub containment: String,
+    /// One change of specs after the other: each is made from what the one before it left.
+    pub edits: tokio::sync::Mutex<()>,
+    pub notes: Arc<FileNotes>,
+    /// Where jobs run whose folder goes without saying.
+    pub user_home: String,
 }
 
 pub type Shared = Arc<App>;
@@ -59,9 +66,11 @@ pub fn router(app: Shared) -> Router {
         .route("/v1/status", get(service::status))
         .route("/v1/queue/pause", post(service::pause))
         .route("/v1/queue/resume", post(service::resume))
+        .route("/v1/queue/text", get(edit::text).post(edit::take_text))
         .route("/v1/jobs", get(jobs::list).post(jobs::submit))
         .route("/v1/jobs/rerun", post(jobs::rerun))
         .route("/v1/jobs/{id}", get(jobs::show).post(actions::act))
+        .route("/v1/jobs/{id}/edit", post(edit::job))
         .route("/v1/jobs/{id}/log", get(logs::log))
         .route("/v1/events", get(events::follow))
         .fallback(problem::no_such_path)

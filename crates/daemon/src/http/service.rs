@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use nexus_api::problem::Problem;
+use nexus_api::queue_text::REFUSED_MARK;
 use nexus_api::service::{Gpu, Machine, RecentFailure, Service, SimulatedGpus, Status, Stop};
 use nexus_core::apply::Command;
 use nexus_core::request::MAX_GPUS;
@@ -11,9 +12,9 @@ use nexus_core::world::World;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Shared;
 use super::extract::{Asked, Sent};
 use super::problem::Failed;
+use super::{App, Shared};
 use crate::engine::Message;
 use crate::store::JobRow;
 use crate::{clock, home, machine, words};
@@ -40,7 +41,15 @@ pub async fn service(State(app): State<Shared>) -> Result<Json<Service>, Failed>
         database: if app.home.network { "rollback".into() } else { "wal".into() },
         simulated_gpus,
         disk_free_bytes: home::disk_free(&app.home.dir).unwrap_or(0),
+        jobs_file_refused: refused_lines(&app),
     }))
+}
+
+/// What `jobs.txt` tells of lines that were not taken.
+fn refused_lines(app: &App) -> Vec<String> {
+    let comments = app.notes.comments.lock().expect("nobody panics with the comments");
+    let told = comments.iter().filter_map(|comment| comment.strip_prefix(REFUSED_MARK)?.strip_prefix(" line "));
+    told.map(|text| format!("line {text}")).collect()
 }
 
 #[derive(Deserialize)]
