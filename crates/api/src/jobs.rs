@@ -46,6 +46,30 @@ pub struct JobSpec {
     pub session: Option<Session>,
 }
 
+impl JobSpec {
+    /// The command and nothing said beyond it.
+    pub fn new(command: Command, cwd: String) -> JobSpec {
+        JobSpec {
+            command,
+            cwd,
+            env: Env::new(),
+            env_given: Default::default(),
+            name: None,
+            project: None,
+            tags: vec![],
+            request: JobRequest::default(),
+            priority: 0,
+            retries: 0,
+            hold: false,
+            tty: None,
+            window: None,
+            out: None,
+            rerun_of: None,
+            session: None,
+        }
+    }
+}
+
 /// Where a job's terminal can be seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -5,16 +5,20 @@
 
 pub mod command;
 pub mod config;
+pub mod edit;
 pub mod env;
 pub mod events;
 pub mod jobs;
 pub mod log;
 pub mod paths;
 pub mod problem;
+pub mod queue_text;
 pub mod run_dir;
 pub mod screens;
 pub mod select;
 pub mod service;
+pub mod shell_words;
+pub mod signals;
 pub mod terminal;
 pub mod why;
 

@@ -56,6 +56,11 @@ impl Home {
         self.dir.join("config.toml")
     }
 
+    /// The queue as text, where the configuration names no other place.
+    pub fn default_jobs_file(&self) -> PathBuf {
+        self.dir.join("jobs.txt")
+    }
+
     pub fn service_log(&self) -> PathBuf {
         self.dir.join("service.log")
     }

@@ -127,6 +127,10 @@ impl Problem {
                 "first" => format!("job {id} cannot be put first"),
                 "forget" => format!("job {id} cannot be forgotten"),
                 "attach" => format!("job {id} cannot be attached to"),
+                "edit" => format!("job {id} cannot be changed"),
+                option if option.starts_with("edit ") => {
+                    format!("{} of job {id} cannot be changed", option.trim_start_matches("edit "))
+                }
                 other => format!("{other} does not fit job {id}"),
             },
             Problem::BadCommand { .. } => "this command cannot run".into(),
@@ -209,6 +213,9 @@ impl Problem {
                 ("attach", _) => format!("nexus logs -f {id} shows its output from the start, nexus wait {id} waits"),
                 ("forget", State::Held | State::Queued) => format!("nexus remove {id}"),
                 ("forget", _) => format!("nexus kill {id}"),
+                (verb, State::Starting | State::Running) if verb.starts_with("edit") => {
+                    format!("once it has started, nexus edit {id} takes --priority and --tag alone")
+                }
                 (_, state) if state.has_ended() => format!("nexus rerun {id} runs it again"),
                 _ => format!("nexus show {id}"),
             },

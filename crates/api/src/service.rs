@@ -35,6 +35,9 @@ pub struct Service {
     /// Its own session of GNU screen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub screen: Option<ScreenSession>,
+    /// Lines of `jobs.txt` that were not taken, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs_file_refused: Vec<String>,
 }
 
 /// `GET /v1/status`: everything of the status view in one answer.

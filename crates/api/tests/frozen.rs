@@ -7,6 +7,7 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 
 use nexus_api::config::ConfigView;
+use nexus_api::edit::{JobEdit, JobEdited, QueueEdit, QueueEdited, QueueText};
 use nexus_api::events::Event;
 use nexus_api::jobs::{Job, JobDetail, JobSpec, Waiting};
 use nexus_api::problem::Problem;
@@ -60,6 +61,11 @@ const SAMPLES: &[Sample] = &[
     ("started_screen", reads_and_writes::<Started>),
     ("run_spec_screen", reads_and_writes::<RunSpec>),
     ("exit_session_closed", reads_and_writes::<ExitRecord>),
+    ("queue_text", reads_and_writes::<QueueText>),
+    ("queue_edit", reads_and_writes::<QueueEdit>),
+    ("queue_edited", reads_and_writes::<QueueEdited>),
+    ("job_edit", reads_and_writes::<JobEdit>),
+    ("job_edited", reads_and_writes::<JobEdited>),
 ];
 
 /// Names a script may rely on: the list of the specification.

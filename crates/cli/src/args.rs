@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    attach, cancel, completions, config, demo, doctor, first, forget, gpus, help, history, hold, kill, logs, ls, pause,
-    queue, release, remove, rerun, restart, resume, run, screens, service, show, start, status, stop, wait, why,
+    attach, cancel, completions, config, demo, doctor, edit, first, forget, gpus, help, history, hold, kill, logs, ls,
+    pause, queue, release, remove, rerun, restart, resume, run, screens, service, show, start, status, stop, wait, why,
 };
 use crate::typed::AddArgs;
 use crate::ui::ColorWhen;
@@ -46,6 +46,7 @@ pub enum Verb {
     Remove(remove::RemoveArgs),
     Cancel(cancel::CancelArgs),
     First(first::FirstArgs),
+    Edit(Box<edit::EditArgs>),
     Hold(hold::HoldArgs),
     Release(release::ReleaseArgs),
     Rerun(rerun::RerunArgs),

@@ -7,6 +7,7 @@ mod terminal;
 use std::path::PathBuf;
 
 use nexus_api::config::ConfigView;
+use nexus_api::edit::{JobEdit, JobEdited, QueueEdit, QueueEdited, QueueText};
 use nexus_api::jobs::{Action, Job, JobDetail, JobQuery, JobSpec, OnJobs, Rerun, Submitted};
 use nexus_api::log::{self, Place};
 use nexus_api::paths::Home;
@@ -92,6 +93,20 @@ impl Client {
     /// Does something to jobs, all or none, and answers with their state after it.
     pub async fn act(&self, action: Action, on: OnJobs) -> Result<Vec<Job>, CliError> {
         self.post(&format!("/v1/jobs/{}", action.word()), &on).await
+    }
+
+    /// The queue as text, or one job of it.
+    pub async fn queue_text(&self, id: Option<&str>) -> Result<QueueText, CliError> {
+        self.get(&path("/v1/queue/text", &[("id", id)])).await
+    }
+
+    /// What an edited text says is done, if it can be.
+    pub async fn edit_queue(&self, edit: &QueueEdit) -> Result<QueueEdited, CliError> {
+        self.post("/v1/queue/text", edit).await
+    }
+
+    pub async fn edit_job(&self, id: &str, edit: &JobEdit) -> Result<JobEdited, CliError> {
+        self.post(&format!("/v1/jobs/{}/edit", encode(id)), edit).await
     }
 
     pub async fn rerun(&self, rerun: &Rerun) -> Result<Submitted, CliError> {

@@ -9,6 +9,7 @@ mod chosen;
 mod client;
 mod collapse;
 mod commands;
+mod draft;
 mod editor;
 mod ends;
 mod error;
@@ -33,8 +34,8 @@ use clap::{CommandFactory, Parser};
 
 use crate::app::App;
 use crate::commands::{
-    add, cancel, completions, config, demo, doctor, first, forget, gpus, help, history, hold, kill, logs, ls, pause,
-    queue, release, remove, rerun, restart, resume, service, show, status, stop, wait, why,
+    add, cancel, completions, config, demo, doctor, edit, first, forget, gpus, help, history, hold, kill, logs, ls,
+    pause, queue, release, remove, rerun, restart, resume, service, show, status, stop, wait, why,
 };
 use crate::error::{CliError, code};
 use crate::ui::Ui;
@@ -110,6 +111,7 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
         Verb::Remove(args) => remove::run(args, app).await,
         Verb::Cancel(args) => cancel::run(args, app).await,
         Verb::First(args) => first::run(args, app).await,
+        Verb::Edit(args) => edit::run(*args, raw, app).await,
         Verb::Hold(args) => hold::run(args, app).await,
         Verb::Release(args) => release::run(args, app).await,
         Verb::Rerun(args) => rerun::run(args, app).await,

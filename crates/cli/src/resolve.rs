@@ -55,7 +55,7 @@ pub fn resolve(args: &AddArgs, around: Surroundings) -> Result<JobSpec, Usage> {
 }
 
 /// One argument is a shell command; several, or any after `--`, are an exact argv.
-fn command(words: &[String], escaped: bool) -> Result<Command, Usage> {
+pub fn command(words: &[String], escaped: bool) -> Result<Command, Usage> {
     match (words, escaped) {
         ([], _) => Err(Usage::new("there is no command", "nexus add \"python train.py\"")),
         ([one], false) => Ok(Command::Shell(one.clone())),

@@ -3,6 +3,8 @@
 //! A command is met as a whole or refused as a whole. A report about a run that is not its job's
 //! current one, or that is known already, is no event at all: reports may be lost, late and repeated.
 
+mod revise;
+
 use crate::event::{Event, NewJob, Requeue};
 use crate::ids::{JobId, MachineId, RunId};
 use crate::job::{End, Job, KillReason, Place, State};
@@ -12,6 +14,8 @@ use crate::request::GpuSet;
 use crate::run::{Outcome, Phase, StopCause};
 use crate::time::Time;
 use crate::world::World;
+
+pub use revise::{Edit, Revision, unmoved};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -25,6 +29,8 @@ pub enum Command {
     Hold(Vec<JobId>),
     Release(Vec<JobId>),
     First(Vec<JobId>),
+    /// Changes of the queue that belong together.
+    Revise(Revision),
     PauseQueue,
     ResumeQueue,
     /// Give these GPUs no new job; what runs there goes on.
@@ -53,6 +59,7 @@ impl Command {
             | Command::Release(ids)
             | Command::First(ids) => ids,
             Command::Submit(_)
+            | Command::Revise(_)
             | Command::PauseQueue
             | Command::ResumeQueue
             | Command::PauseGpus { .. }
@@ -126,6 +133,7 @@ pub fn command(world: &mut World, command: Command, now: Time) -> Result<Vec<Eve
             State::Active(_) => None,
         })?,
         Command::First(ids) => first(world, &ids)?,
+        Command::Revise(revision) => return revise::revise(world, revision, now),
         Command::PauseQueue if world.queue_paused() => vec![],
         Command::PauseQueue => vec![Event::QueuePaused],
         Command::ResumeQueue if !world.queue_paused() => vec![],

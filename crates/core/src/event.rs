@@ -16,9 +16,20 @@ pub enum Event {
     Released {
         job: JobId,
     },
+    /// Put first.
     Moved {
         job: JobId,
         place: Place,
+    },
+    /// Another place, by its priority or by hand.
+    Placed {
+        job: JobId,
+        place: Place,
+    },
+    /// Its spec was changed; `needs` are those of a waiting job, none where scheduling is not concerned.
+    Edited {
+        job: JobId,
+        needs: Option<Needs>,
     },
     /// Decided, not yet done: the run holds its lease from here on.
     Planned {
@@ -82,6 +93,13 @@ pub struct NewJob {
     pub retries: u32,
     pub held: bool,
     pub at: Time,
+}
+
+/// What scheduling keeps of a spec, but for the priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    pub request: Request,
+    pub retries: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

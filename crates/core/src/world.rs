@@ -150,10 +150,15 @@ impl World {
             Event::Submitted(new) => self.submitted(new),
             Event::Held { job } => self.change(*job, |job| job.state = State::Held),
             Event::Released { job } => self.change(*job, |job| job.state = State::Queued { not_before: None }),
-            Event::Moved { job, place } => {
+            Event::Moved { job, place } | Event::Placed { job, place } => {
                 self.next_front_turn = self.next_front_turn.min(place.turn - 1);
                 self.change(*job, |job| job.place = *place);
             }
+            Event::Edited { needs: None, .. } => {}
+            Event::Edited { job, needs: Some(needs) } => self.change(*job, |job| {
+                job.request = needs.request;
+                job.retries.allowed = needs.retries;
+            }),
             Event::Planned { run, lease, at } => self.change(run.job, |job| {
                 job.runs = run.number;
                 job.state =

@@ -5,7 +5,8 @@
 //! machine gpus=2 cpus=8 prefer=1,0         submit abc gpus=1 cpus=0 on=0,1 priority=-1 retries=2 hold force
 //! gpu 1 in-use|locked|unreadable|mig|left-out|gone|fine free=512
 //! pause 0,1   resume 1                     GPUs; without them the queue
-//! kill|remove|cancel|hold|release|first abc def      pause   resume   stop   stop kill   restart   wait 5s   why
+//! kill|remove|cancel|hold|release|first|order abc def      pause   resume   stop   stop kill   restart   wait 5s   why
+//! edit abc gpus=2 priority=1 retries=2
 //! started abc.1   end abc.1 exit 3|signal 9|stopped|timed-out|never-started
 //! lost abc.1      start-error abc.1   machine-error abc.1   not-started abc.1
 //! restart; started abc.1                   several in one turn
@@ -17,10 +18,10 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use nexus_core::apply::{self, Command, Refusal, Report};
+use nexus_core::apply::{self, Command, Edit, Refusal, Report, Revision};
 use nexus_core::check::check;
 use nexus_core::decide::decide;
-use nexus_core::event::{Event, NewJob, Requeue};
+use nexus_core::event::{Event, Needs, NewJob, Requeue};
 use nexus_core::explain::Explainer;
 use nexus_core::free::GpuCount;
 use nexus_core::ids::{JobId, MachineId, RunId};
@@ -160,6 +161,13 @@ impl Scene {
             "resume" if rest.is_empty() => Command::ResumeQueue,
             "pause" => Command::PauseGpus { machine: MachineId::LOCAL, gpus: indices(rest[0]).collect() },
             "resume" => Command::ResumeGpus { machine: MachineId::LOCAL, gpus: indices(rest[0]).collect() },
+            "order" => Command::Revise(Revision { order: jobs(), ..Revision::default() }),
+            "edit" => {
+                let wanted = new_job(rest, self.now);
+                let needs = Needs { request: wanted.request, retries: wanted.retries };
+                let edit = Edit { job: wanted.id, needs: Some(needs), priority: Some(wanted.priority), held: None };
+                Command::Revise(Revision { edits: vec![edit], ..Revision::default() })
+            }
             "stop" => Command::Stop { kill: rest == ["kill"] },
             _ => return None,
         })
@@ -230,6 +238,8 @@ impl Scene {
             Event::Held { job } => format!("{job} is held"),
             Event::Released { job } => format!("{job} is released"),
             Event::Moved { job, .. } => format!("{job} is put first"),
+            Event::Placed { job, place } => format!("{job} gets a place at priority {}", place.priority),
+            Event::Edited { job, .. } => format!("{job} is changed"),
             Event::Planned { run, lease, .. } => format!("{run} is planned on {}", lease_words(lease)),
             Event::Running { run, .. } => format!("{run} runs"),
             Event::StopAsked { run, cause: StopCause::User } => format!("{run} is to stop: a user asked"),

@@ -4,6 +4,7 @@
 //! commit fails, callers get the error and the World is loaded again: nothing half-happened.
 
 mod gpus;
+mod revise;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -60,6 +61,11 @@ const TIDIED_TOGETHER: usize = 64;
 /// How long a start waits for company before it is committed alone.
 const COMPANY: Duration = Duration::from_millis(5);
 
+pub use revise::{Revision, Slot};
+
+/// Makes what is to be kept, a key and a value, from the ids of new jobs.
+pub type NoteOf = Box<dyn FnOnce(&[JobId]) -> (&'static str, String) + Send>;
+
 pub type Reply<T> = oneshot::Sender<Result<T, Problem>>;
 
 /// Asked of what the engine knows.
@@ -70,6 +76,24 @@ pub enum Message {
         specs: Vec<JobSpec>,
         reply: Reply<Vec<JobId>>,
     },
+    /// Submits, and keeps a note beside the jobs, made from their ids: both are on disk, or neither.
+    Take {
+        specs: Vec<JobSpec>,
+        note: NoteOf,
+        reply: Reply<Vec<JobId>>,
+    },
+    /// Changes of the queue that belong together. The answer names the jobs that were added.
+    Revise {
+        revision: Revision,
+        reply: Reply<Vec<JobId>>,
+    },
+    /// A value to keep; nobody waits for it.
+    Keep {
+        key: &'static str,
+        value: String,
+    },
+    /// Lines for service.log.
+    Note(Vec<String>),
     /// `skip_unfit`: jobs that the command does not fit are left out, unless none is left. The answer names
     /// the jobs it was done to.
     Command {
@@ -257,6 +281,19 @@ impl Engine {
                 Ok(ids) => turn.replies.push(Box::new(move |done| drop(reply.send(done.map(|()| ids))))),
                 Err(problem) => drop(reply.send(Err(problem))),
             },
+            Message::Take { specs, note, reply } => match self.submit(specs, turn) {
+                Ok(ids) => {
+                    turn.batch.meta.push(note(&ids));
+                    turn.replies.push(Box::new(move |done| drop(reply.send(done.map(|()| ids)))));
+                }
+                Err(problem) => drop(reply.send(Err(problem))),
+            },
+            Message::Revise { revision, reply } => match self.revise(revision, turn) {
+                Ok(ids) => turn.replies.push(Box::new(move |done| drop(reply.send(done.map(|()| ids))))),
+                Err(problem) => drop(reply.send(Err(problem))),
+            },
+            Message::Keep { key, value } => turn.batch.meta.push((key, value)),
+            Message::Note(lines) => turn.batch.notes.extend(lines),
             Message::Command { mut command, verb, skip_unfit, reply } => {
                 if skip_unfit {
                     let fitting = apply::narrowed(&self.world, command.clone());
@@ -309,6 +346,18 @@ impl Engine {
     }
 
     fn submit(&mut self, specs: Vec<JobSpec>, turn: &mut Turn) -> Result<Vec<JobId>, Problem> {
+        let named = self.named(specs, turn)?;
+        let ids = named.iter().map(|(job, _)| job.id).collect();
+        let (jobs, rows): (Vec<NewJob>, Vec<NewRow>) = named.into_iter().unzip();
+        turn.batch.new.extend(jobs.iter().map(|job| job.id).zip(rows));
+        let events =
+            apply::command(&mut self.world, Command::Submit(jobs), clock::now()).expect("nothing refuses new jobs");
+        turn.batch.events.extend(events);
+        Ok(ids)
+    }
+
+    /// New jobs with their ids, if there is room for any.
+    fn named(&mut self, specs: Vec<JobSpec>, turn: &Turn) -> Result<Vec<(NewJob, NewRow)>, Problem> {
         if self.world.stopping() {
             return Err(Problem::Stopping);
         }
@@ -316,8 +365,7 @@ impl Engine {
         if free_bytes < home::DISK_RESERVE {
             return Err(Problem::DiskFull { path: self.home_dir.display().to_string(), free_bytes });
         }
-        let mut ids = Vec::with_capacity(specs.len());
-        let mut jobs = Vec::with_capacity(specs.len());
+        let mut named = Vec::with_capacity(specs.len());
         let mut fresh = BTreeSet::new();
         let now = clock::now();
         for (count, mut spec) in specs.into_iter().enumerate() {
@@ -332,13 +380,10 @@ impl Engine {
             fresh.insert(id);
             let (env, secrets) = nexus_api::env::split_secrets(std::mem::take(&mut spec.env));
             let request = words::request(&spec.request);
-            jobs.push(NewJob { id, request, priority: spec.priority, retries: spec.retries, held: spec.hold, at: now });
-            ids.push(id);
-            turn.batch.new.insert(id, NewRow { spec, env, secrets });
+            let job = NewJob { id, request, priority: spec.priority, retries: spec.retries, held: spec.hold, at: now };
+            named.push((job, NewRow { spec, env, secrets }));
         }
-        let events = apply::command(&mut self.world, Command::Submit(jobs), now).expect("nothing refuses new jobs");
-        turn.batch.events.extend(events);
-        Ok(ids)
+        Ok(named)
     }
 
     /// In the words of a client: a job that is not live ended, or never was.
@@ -512,10 +557,11 @@ impl Engine {
                 None => self.store.command(job).unwrap_or_default(),
             };
             lines.extend(watch.narrator.line(event, now, command));
-            if let Some(what) = narrate::told(event) {
+            if let Some(what) = narrate::told(event, &self.world) {
                 self.publish(what, watch);
             }
         }
+        lines.extend(batch.notes.iter().cloned());
         lines.extend(batch.forgotten.iter().map(|job| format!("Job {job} forgotten by user")));
         self.log.write(&lines);
     }

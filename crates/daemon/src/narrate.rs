@@ -6,7 +6,7 @@ use nexus_api::events::What;
 use nexus_api::jobs::State;
 use nexus_core::event::{Event, Requeue};
 use nexus_core::ids::JobId;
-use nexus_core::job::{End, Failure, KillReason};
+use nexus_core::job::{End, Failure, KillReason, State as Live};
 use nexus_core::request::GpuSet;
 use nexus_core::run::Outcome;
 use nexus_core::time::Time;
@@ -36,6 +36,8 @@ impl Narrator {
             Event::Held { job } => format!("Job {job} held by user"),
             Event::Released { job } => format!("Job {job} released by user"),
             Event::Moved { job, .. } => format!("Job {job} put first by user"),
+            // Who changed it says how.
+            Event::Edited { .. } | Event::Placed { .. } => return None,
             Event::Planned { run, lease, .. } => {
                 self.places.insert(run.job, lease.gpus);
                 return None;
@@ -118,8 +120,8 @@ fn failure(outcome: &Outcome) -> String {
     }
 }
 
-/// What clients hear of an event.
-pub fn told(event: &Event) -> Option<What> {
+/// What clients hear of an event. `world` is as it is after it.
+pub fn told(event: &Event, world: &World) -> Option<What> {
     let job = |id: &JobId, state| Some(What::Job { id: id.to_string(), state });
     match event {
         Event::Submitted(new) => job(&new.id, if new.held { State::Held } else { State::Queued }),
@@ -127,6 +129,12 @@ pub fn told(event: &Event) -> Option<What> {
         Event::Released { job: id } | Event::Moved { job: id, .. } | Event::Requeued { job: id, .. } => {
             job(id, State::Queued)
         }
+        Event::Placed { job: id, .. } | Event::Edited { job: id, .. } => match world.job(*id)?.state {
+            Live::Held => job(id, State::Held),
+            Live::Queued { .. } => job(id, State::Queued),
+            // Of one that has started only records change.
+            Live::Active(_) => None,
+        },
         Event::Planned { run, .. } => job(&run.job, State::Starting),
         Event::Running { run, .. } => job(&run.job, State::Running),
         Event::JobEnded { job: id, end, .. } => job(id, words::end(end).0),

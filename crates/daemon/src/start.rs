@@ -28,7 +28,9 @@ use crate::gpus::{self, Gpus};
 use crate::home::{HomeLock, Reserve, claim};
 use crate::http::{self, App, OwnerOnly};
 use crate::ids::IdMaker;
+use crate::inbox::{self, Inbox};
 use crate::launch::RunSpecs;
+use crate::queue_edit::FileNotes;
 use crate::reload::Reload;
 use crate::service_log::ServiceLog;
 use crate::service_screen::ServiceScreen;
@@ -107,6 +109,7 @@ struct Parts {
     reload: Reload,
     events: broadcast::Sender<Arc<nexus_api::events::Event>>,
     log_dir: PathBuf,
+    jobs_file: PathBuf,
     host: String,
     containment: String,
     session: Session,
@@ -154,6 +157,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         Containment::Session => "session",
     };
     let session = config.session;
+    let jobs_file = config.jobs_file.clone().unwrap_or_else(|| home.default_jobs_file());
     let (events, _) = broadcast::channel(EVENTS_KEPT);
     let engine = Engine {
         inbox,
@@ -172,7 +176,8 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         reserve: Reserve::of(home),
         leaves_jobs: false,
     };
-    Ok(Parts { engine, to_engine, reload, events, log_dir, host, containment: containment.into(), session })
+    let containment = containment.into();
+    Ok(Parts { engine, to_engine, reload, events, log_dir, jobs_file, host, containment, session })
 }
 
 /// A home belongs to one host: two services on one database would both run its queue.
@@ -274,6 +279,16 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
     };
     lock.sign(&home.socket());
     let screen = Arc::new(ServiceScreen::new(screens_dir(home)));
+    let notes = Arc::new(FileNotes::default());
+    let user_home = std::env::var("HOME").ok().filter(|home| home.starts_with('/')).unwrap_or_else(|| "/".into());
+    let inbox = Inbox {
+        path: parts.jobs_file,
+        user_home: user_home.clone(),
+        readers: Readers::new(&home.database()),
+        engine: parts.to_engine.clone(),
+        events: parts.events.clone(),
+        notes: notes.clone(),
+    };
     let app = Arc::new(App {
         engine: parts.to_engine.clone(),
         readers: Readers::new(&home.database()),
@@ -285,6 +300,9 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         containment: parts.containment,
         screen: screen.clone(),
         reload: parts.reload,
+        edits: tokio::sync::Mutex::new(()),
+        notes,
+        user_home,
     });
     watch_config(home, &app);
     let (engine_ended, ended) = oneshot::channel();
@@ -302,6 +320,7 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         tokio::spawn(show_in_screen(screen, parts.to_engine.clone()));
     }
     tokio::spawn(stop_on_signal(parts.to_engine));
+    tokio::spawn(inbox::keep(inbox));
     say(&StartReport::Ready { pid: std::process::id() }, ExitCode::SUCCESS);
     let ended = ended.await;
     // The last answers, that of the stop itself among them, still go out.

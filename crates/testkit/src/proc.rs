@@ -2,9 +2,13 @@
 
 use std::fs;
 
-/// Whether a process exists and is no zombie.
+/// Whether a process exists and is no zombie. One whose other threads are still on their way out is not gone yet.
 pub fn alive(pid: u32) -> bool {
-    !matches!(stat(pid).as_ref().and_then(|fields| fields.chars().next()), Some('Z' | 'X') | None)
+    match stat(pid).as_ref().and_then(|fields| fields.chars().next()) {
+        None | Some('X') => false,
+        Some('Z') => fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|threads| threads.count() > 1),
+        Some(_) => true,
+    }
 }
 
 /// Whether a process is stopped by a signal.

@@ -52,7 +52,7 @@ pub async fn run(args: DoctorArgs, app: &App) -> Result<ExitCode, CliError> {
         None => None,
     };
     let config = config::in_force(app).await;
-    let checks = vec![
+    let mut checks = vec![
         service_check(service.as_ref(), trouble.as_ref()),
         home_check(&app.home),
         config_check(config),
@@ -62,8 +62,8 @@ pub async fn run(args: DoctorArgs, app: &App) -> Result<ExitCode, CliError> {
         program_check("bash", "commands run in sh instead", "install bash"),
         gpu_check(status.as_ref()),
     ];
-    let of_service = service.as_ref().into_iter().flat_map(|service| [driver_check(service), locks_check(service)]);
-    let checks: Vec<Finding> = checks.into_iter().chain(of_service.flatten()).collect();
+    let of_service = |service| [driver_check(service), locks_check(service), jobs_file_check(service)];
+    checks.extend(service.as_ref().into_iter().flat_map(of_service).flatten());
     let bad = checks.iter().any(|finding| finding.level == Level::Bad);
     match args.json {
         true => app.ui.json(&Report { service, checks })?,
@@ -164,6 +164,13 @@ fn database_check(home: &Home, service: Option<&Service>) -> Finding {
             Some("NEXUS_HOME on a local disk is faster and safer"),
         ),
     }
+}
+
+/// Only where there is something to tell.
+fn jobs_file_check(service: &Service) -> Option<Finding> {
+    let lines = &service.jobs_file_refused;
+    let mend = Some("correct them, without the #! before them, and delete the rest of the #! lines");
+    (!lines.is_empty()).then(|| found("jobs.txt", Level::Warn, lines.join("; "), mend))
 }
 
 fn containment_check(service: Option<&Service>) -> Finding {

@@ -20,6 +20,7 @@ const FIRST_PAGE: &[(&str, &str)] = &[
     ("show <id>", "show all that is known about a job"),
     ("kill <id|gpu>", "end a running job"),
     ("remove <id>", "take a job out of the queue"),
+    ("edit [id]", "change the queue in your editor, or one job"),
     ("rerun <id>", "queue a job again"),
     ("wait <id>", "wait until a job has ended"),
     ("pause / resume", "stop starting jobs / go on; with GPUs: there alone"),

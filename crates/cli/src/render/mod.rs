@@ -2,6 +2,7 @@
 
 pub mod config;
 pub mod doctor;
+pub mod edit;
 pub mod failure;
 pub mod gpus;
 pub mod history;

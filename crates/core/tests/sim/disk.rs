@@ -19,6 +19,11 @@ pub struct Disk {
 }
 
 impl Disk {
+    /// The first job has turn 1, as in the store.
+    pub fn empty() -> Disk {
+        Disk { next_turn: 1, ..Disk::default() }
+    }
+
     pub fn world(&self) -> World {
         let world = World::restore(self.jobs.values().cloned(), self.queue_paused, self.next_turn);
         world.with_paused_gpus(self.paused_gpus.iter().cloned())
@@ -48,7 +53,14 @@ impl Disk {
             }
             Event::Held { job } => self.job(*job).state = State::Held,
             Event::Released { job } => self.job(*job).state = State::Queued { not_before: None },
-            Event::Moved { job, place } => self.job(*job).place = *place,
+            Event::Moved { job, place } | Event::Placed { job, place } => self.job(*job).place = *place,
+            Event::Edited { job, needs } => {
+                let job = self.job(*job);
+                if let Some(needs) = needs {
+                    job.request = needs.request;
+                    job.retries.allowed = needs.retries;
+                }
+            }
             Event::Planned { run, lease, at } => {
                 let job = self.job(run.job);
                 job.runs = run.number;

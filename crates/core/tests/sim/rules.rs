@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nexus_core::event::{Event, Requeue};
+use nexus_core::event::{Event, Needs, Requeue};
 use nexus_core::ids::{JobId, RunId};
 use nexus_core::job::{End, Failure, Job, KillReason, State};
 use nexus_core::run::{Lease, Outcome, Phase, StopCause};
@@ -13,18 +13,13 @@ use crate::disk::Disk;
 use crate::hardware::Hardware;
 use crate::ledger::Ledger;
 
-/// Smaller goes first: jobs put first (the latest such wish before earlier ones), then the others.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Rank {
-    Wished { latest_first: i64 },
-    Asked { priority: i32, submission: u64 },
-}
+/// Smaller goes first: priority, then submission, unless it was put elsewhere.
+type Rank = (i64, i64);
 
 #[derive(Default)]
 pub struct Rules {
     ranks: BTreeMap<JobId, Rank>,
-    submissions: u64,
-    wishes: i64,
+    submissions: i64,
     retries: BTreeMap<JobId, (u32, u32)>,
     starts_failed: BTreeMap<JobId, u32>,
     run_ends: BTreeMap<RunId, Outcome>,
@@ -41,18 +36,23 @@ impl Rules {
             Event::Submitted(new) => {
                 assert!(!disk.jobs.contains_key(&new.id), "{} was submitted twice", new.id);
                 self.submissions += 1;
-                let rank = Rank::Asked { priority: new.priority, submission: self.submissions };
-                self.ranks.insert(new.id, rank);
+                self.ranks.insert(new.id, (i64::from(new.priority), self.submissions));
                 self.retries.insert(new.id, (0, new.retries));
             }
-            Event::Moved { job, .. } => {
-                self.wishes -= 1;
-                self.ranks.insert(*job, Rank::Wished { latest_first: self.wishes });
+            Event::Moved { job, place } => {
+                let rank = (place.priority, place.turn);
+                let overtaken = self.ranks.iter().all(|(other, theirs)| other == job || *theirs > rank);
+                assert!(overtaken, "{job} was put first and is not");
+                self.ranks.insert(*job, rank);
             }
             Event::Planned { run, lease, .. } => {
                 self.planned(*run, disk, now);
                 may_be_leased(*run, lease, disk, hardware);
             }
+            Event::Placed { job, place } => {
+                self.ranks.insert(*job, (place.priority, place.turn));
+            }
+            Event::Edited { job, needs } => self.edited(*job, *needs, disk),
             Event::Running { run, at, .. } => {
                 let known = disk.run(*run).map(|run| run.phase);
                 assert_eq!(known, Some(Phase::Starting), "{run} is said to run");
@@ -64,6 +64,12 @@ impl Rules {
             Event::JobEnded { job, end, .. } => self.job_ended(*job, end, disk),
             _ => {}
         }
+    }
+
+    fn edited(&mut self, job: JobId, needs: Option<Needs>, disk: &Disk) {
+        let Some(needs) = needs else { return };
+        assert!(!matches!(disk.jobs[&job].state, State::Active(_)), "{job} runs, and its needs are changed");
+        self.retries.get_mut(&job).expect("submitted").1 = needs.retries;
     }
 
     fn planned(&self, run: RunId, disk: &Disk, now: Time) {
@@ -166,6 +172,8 @@ fn job_of(event: &Event) -> Option<JobId> {
         Event::Held { job }
         | Event::Released { job }
         | Event::Moved { job, .. }
+        | Event::Placed { job, .. }
+        | Event::Edited { job, .. }
         | Event::Requeued { job, .. }
         | Event::JobEnded { job, .. } => Some(*job),
         Event::Planned { run, .. }

@@ -1,11 +1,11 @@
 //! One seed's story: an engine that applies, decides, commits and acts, and everything that befalls it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use nexus_core::apply::{self, Command, Refusal, Report};
+use nexus_core::apply::{self, Command, Edit, Refusal, Report, Revision};
 use nexus_core::check::check;
 use nexus_core::decide::decide;
-use nexus_core::event::Event;
+use nexus_core::event::{Event, Needs};
 use nexus_core::explain::Explainer;
 use nexus_core::ids::{JobId, MachineId};
 use nexus_core::job::{Job, State};
@@ -60,7 +60,7 @@ impl Story {
         Story {
             now: BEGIN,
             policy: Policy::default(),
-            disk: Disk::default(),
+            disk: Disk::empty(),
             rules: Rules::default(),
             node: Node::new(!seed.is_multiple_of(8), &mut chance),
             users: Users::new(&mut chance),
@@ -216,6 +216,9 @@ impl Story {
                 assert!(before == engine.world, "refused, and yet something changed: {command:?}");
                 refused_rightly(&before, &self.hardware, refusal);
             }
+            if let (Command::Revise(revision), Ok(_)) = (&command, &answer) {
+                revised_rightly(&before, &engine.world, revision);
+            }
             batch.answers.push((command, answer.as_ref().map(|_| ()).map_err(|refusal| *refusal)));
             batch.events.extend(answer.unwrap_or_default());
         }
@@ -276,6 +279,9 @@ impl Story {
         for (command, answer) in answers {
             match (command, answer) {
                 (Command::Submit(jobs), Ok(())) => self.acknowledged.extend(jobs.iter().map(|job| job.id)),
+                (Command::Revise(revision), Ok(())) => {
+                    self.acknowledged.extend(revision.add.iter().map(|job| job.id));
+                }
                 (Command::Remove(jobs), Ok(())) => {
                     assert!(jobs.iter().all(|job| self.disk.ended.contains_key(job)), "removed, yet alive: {jobs:?}");
                 }
@@ -314,7 +320,9 @@ impl Story {
         }
         for (run, entry) in self.node.ledger.runs() {
             assert!(entry.ended.is_some(), "{run} lives after everything has ended");
-            assert!(self.disk.ended.contains_key(&run.job), "{run} ran, and its job has no end");
+            // Between two attempts a job may have been changed into one that never fits.
+            let stuck = self.disk.jobs.get(&run.job).is_some_and(|job| !can_ever_run(job));
+            assert!(stuck || self.disk.ended.contains_key(&run.job), "{run} ran, and its job has no end");
         }
         assert_eq!(self.node.ledger.alive().count(), 0);
     }
@@ -341,6 +349,31 @@ fn refused_rightly(world: &World, hardware: &Hardware, refusal: Refusal) {
             assert!(!missing.is_empty() && there.is_none(), "GPU {there:?} of {missing:?} is there");
         }
     }
+}
+
+/// Removed jobs are gone, changed ones are as wished, the order is the one given, and nobody else was touched.
+fn revised_rightly(before: &World, after: &World, revision: &Revision) {
+    let named: BTreeSet<JobId> = revision.jobs().chain(revision.order.iter().copied()).collect();
+    for job in before.jobs().filter(|job| !named.contains(&job.id)) {
+        assert_eq!(after.job(job.id), Some(job), "{} was not named, and changed", job.id);
+    }
+    assert!(revision.remove.iter().all(|job| after.job(*job).is_none()), "removed, yet alive: {revision:?}");
+    assert!(revision.add.iter().all(|new| after.job(new.id).is_some()), "added, and not there: {revision:?}");
+    // Of several wishes for one job the last counts.
+    let last: BTreeMap<JobId, &Edit> = revision.edits.iter().map(|edit| (edit.job, edit)).collect();
+    for (id, edit) in last {
+        let job = after.job(id).expect("an edited job lives");
+        let needs = Needs { request: job.request, retries: job.retries.allowed };
+        assert!(edit.needs.is_none_or(|wanted| wanted == needs), "{edit:?} became {job:?}");
+        assert!(edit.held.is_none_or(|held| held == (job.state == State::Held)), "{edit:?} became {job:?}");
+        let placed = revision.order.contains(&id);
+        let priority = edit.priority.map_or(job.place.priority, i64::from);
+        assert!(placed || priority == job.place.priority, "{edit:?} became {job:?}");
+    }
+    let mut seen = BTreeSet::new();
+    let order = revision.order.iter().filter(|job| seen.insert(**job));
+    let places: Vec<_> = order.map(|job| after.job(*job).expect("it waits").place).collect();
+    assert!(places.is_sorted_by(|one, next| one < next), "{revision:?} became {places:?}");
 }
 
 fn nothing_that_fits_waits(world: &World) {

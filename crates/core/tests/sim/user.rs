@@ -1,8 +1,9 @@
 //! Users: what they ask for, sensible or not.
 
-use nexus_core::apply::Command;
-use nexus_core::event::NewJob;
+use nexus_core::apply::{Command, Edit, Revision};
+use nexus_core::event::{Needs, NewJob};
 use nexus_core::ids::{JobId, MachineId};
+use nexus_core::job::State;
 use nexus_core::request::{GpuSet, Request};
 use nexus_core::time::Time;
 
@@ -26,7 +27,7 @@ impl Users {
     }
 
     pub fn command(&mut self, disk: &Disk, chance: &mut Chance, now: Time) -> Command {
-        match chance.below(44) {
+        match chance.below(49) {
             0..18 if disk.jobs.len() < PATIENCE => {
                 Command::Submit((0..1 + chance.below(4)).map(|_| self.job(chance, now)).collect())
             }
@@ -37,9 +38,37 @@ impl Users {
             28..32 => Command::Release(self.some_jobs(disk, chance)),
             32..35 => Command::First(self.some_jobs(disk, chance)),
             35 => Command::PauseQueue,
-            40..42 => Command::PauseGpus { machine: MachineId::LOCAL, gpus: some_gpus(chance) },
-            42..44 => Command::ResumeGpus { machine: MachineId::LOCAL, gpus: some_gpus(chance) },
+            36..41 => Command::Revise(self.revision(disk, chance, now)),
+            41..43 => Command::PauseGpus { machine: MachineId::LOCAL, gpus: some_gpus(chance) },
+            43..45 => Command::ResumeGpus { machine: MachineId::LOCAL, gpus: some_gpus(chance) },
             _ => Command::ResumeQueue,
+        }
+    }
+
+    fn revision(&mut self, disk: &Disk, chance: &mut Chance, now: Time) -> Revision {
+        let edits = if chance.one_in(2) { self.some_jobs(disk, chance) } else { vec![] };
+        let edits = edits.into_iter().map(|job| self.edit(job, chance)).collect();
+        let remove = if chance.one_in(6) { self.some_jobs(disk, chance) } else { vec![] };
+        let add: Vec<NewJob> = (0..chance.below(3)).map(|_| self.job(chance, now)).collect();
+        // Mostly all that wait; sometimes some of them, or one that does not.
+        let waiting = disk.jobs.values().filter(|job| !matches!(job.state, State::Active(_))).map(|job| job.id);
+        let mut order: Vec<JobId> = waiting.filter(|job| !remove.contains(job)).collect();
+        order.extend(add.iter().map(|new| new.id));
+        chance.shuffle(&mut order);
+        order.truncate(if chance.one_in(3) { 3 } else { usize::MAX });
+        if chance.one_in(12) {
+            order.extend(self.some_jobs(disk, chance));
+        }
+        Revision { remove, edits, add, order }
+    }
+
+    fn edit(&self, job: JobId, chance: &mut Chance) -> Edit {
+        let needs = Needs { request: chance.pick(&self.kinds), retries: chance.pick(&[0, 0, 2]) };
+        Edit {
+            job,
+            needs: chance.one_in(2).then_some(needs),
+            priority: chance.pick(&[None, None, Some(-1), Some(1), Some(i32::MIN)]),
+            held: chance.pick(&[None, None, None, Some(true), Some(false)]),
         }
     }
 

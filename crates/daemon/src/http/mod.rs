@@ -2,8 +2,9 @@
 
 mod actions;
 mod changes;
-mod checks;
+pub mod checks;
 mod config;
+mod edit;
 mod events;
 mod extract;
 mod gpus;
@@ -39,6 +40,7 @@ use tokio::sync::{broadcast, oneshot};
 
 use crate::engine::{Message, Reply};
 use crate::gpus::Gpus;
+use crate::queue_edit::FileNotes;
 use crate::reload::Reload;
 use crate::service_screen::ServiceScreen;
 use crate::store::{Reader, Readers};
@@ -59,6 +61,11 @@ pub struct App {
     pub containment: String,
     pub screen: Arc<ServiceScreen>,
     pub reload: Reload,
+    /// One change of specs after the other: each is made from what the one before it left.
+    pub edits: tokio::sync::Mutex<()>,
+    pub notes: Arc<FileNotes>,
+    /// Where jobs run whose folder goes without saying.
+    pub user_home: String,
 }
 
 pub type Shared = Arc<App>;
@@ -78,9 +85,11 @@ pub fn router(app: Shared) -> Router {
         .route("/v1/queue/resume", post(service::resume))
         .route("/v1/gpus", get(gpus::list))
         .route("/v1/gpus/{word}", post(gpus::act))
+        .route("/v1/queue/text", get(edit::text).post(edit::take_text))
         .route("/v1/jobs", get(jobs::list).post(jobs::submit))
         .route("/v1/jobs/rerun", post(jobs::rerun))
         .route("/v1/jobs/{id}", get(jobs::show).post(actions::act))
+        .route("/v1/jobs/{id}/edit", post(edit::job))
         .route("/v1/jobs/{id}/log", get(logs::log))
         .route("/v1/jobs/{id}/why", get(why::why))
         .route("/v1/jobs/{id}/terminal", get(terminal::terminal))

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use nexus_api::problem::Problem;
+use nexus_api::queue_text::REFUSED_MARK;
 use nexus_api::service::{RecentFailure, Service, SimulatedGpus, Status, Stop};
 use nexus_core::apply::Command;
 use nexus_core::request::MAX_GPUS;
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::extract::{Asked, Sent};
 use super::problem::Failed;
-use super::{Shared, gpus};
+use super::{App, Shared, gpus};
 use crate::engine::Message;
 use crate::store::JobRow;
 use crate::{clock, home, words};
@@ -46,7 +47,15 @@ pub async fn service(State(app): State<Shared>) -> Result<Json<Service>, Failed>
         gpu_error,
         gpu_locks: Some(Locks::of_environment().folder().display().to_string()),
         screen: app.screen.session(),
+        jobs_file_refused: refused_lines(&app),
     }))
+}
+
+/// What `jobs.txt` tells of lines that were not taken.
+fn refused_lines(app: &App) -> Vec<String> {
+    let comments = app.notes.comments.lock().expect("nobody panics with the comments");
+    let told = comments.iter().filter_map(|comment| comment.strip_prefix(REFUSED_MARK)?.strip_prefix(" line "));
+    told.map(|text| format!("line {text}")).collect()
 }
 
 #[derive(Deserialize)]

@@ -21,7 +21,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
 pub use read::{Filter, JobRow, Reader, RunRow};
 pub use spec::Launch;
-pub use write::{Batch, NewRow, machine_name};
+pub use write::{Batch, EditedRow, NewRow, machine_name};
 
 /// The newest format this nexus knows: the number of steps in [`MIGRATIONS`].
 pub const FORMAT: u32 = MIGRATIONS.len() as u32;

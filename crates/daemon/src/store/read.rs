@@ -152,6 +152,25 @@ impl Reader<'_> {
         Ok(rows)
     }
 
+    /// The queue in its order, held jobs among it.
+    pub fn waiting(&self) -> Result<Vec<JobRow>, StoreError> {
+        self.jobs(
+            &format!("{JOB} WHERE jobs.ended_at IS NULL AND state IN ('queued', 'held') ORDER BY place_priority, turn"),
+            [],
+        )
+    }
+
+    /// Whether more than so many jobs wait.
+    pub fn is_queue_over(&self, count: usize) -> Result<bool, StoreError> {
+        self.db
+            .prepare_cached(
+                "SELECT 1 FROM jobs WHERE ended_at IS NULL AND state IN ('queued', 'held')
+                 ORDER BY place_priority, turn LIMIT 1 OFFSET ?1",
+            )
+            .and_then(|mut statement| statement.exists([i64::try_from(count).unwrap_or(i64::MAX)]))
+            .map_err(|source| self.fail(source))
+    }
+
     /// Jobs that hold a lease, by an index of their own: the queue beside them may be long.
     pub fn active(&self) -> Result<Vec<JobRow>, StoreError> {
         self.jobs(

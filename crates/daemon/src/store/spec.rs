@@ -11,7 +11,7 @@ use rusqlite::{OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{NewRow, Store, StoreError};
+use super::{Store, StoreError};
 
 /// Environments kept at hand; most jobs of an hour share a few.
 const CACHED_ENVS: usize = 64;
@@ -38,8 +38,8 @@ pub(super) struct StoredSpec {
     pub secret_names: Vec<String>,
 }
 
-pub(super) fn stored_spec(row: &NewRow) -> String {
-    let stored = StoredSpec { spec: row.spec.clone(), secret_names: row.secrets.keys().cloned().collect() };
+pub(super) fn stored_spec(spec: &JobSpec, secret_names: Vec<String>) -> String {
+    let stored = StoredSpec { spec: spec.clone(), secret_names };
     serde_json::to_string(&stored).expect("a spec is plain data")
 }
 

@@ -24,6 +24,10 @@ pub struct Batch {
     pub events: Vec<Event>,
     /// The whole of each submitted job.
     pub new: BTreeMap<JobId, NewRow>,
+    /// What each changed job is now.
+    pub edited: BTreeMap<JobId, EditedRow>,
+    /// Lines for service.log, told when the rest is on disk.
+    pub notes: Vec<String>,
     /// Ended jobs to delete.
     pub forgotten: Vec<JobId>,
     /// Runs whose directory was cleared.
@@ -46,6 +50,15 @@ pub struct NewRow {
     pub spec: JobSpec,
     pub env: Env,
     pub secrets: Env,
+}
+
+/// A job that was changed.
+pub struct EditedRow {
+    /// Its environment is empty.
+    pub spec: JobSpec,
+    pub secret_names: Vec<String>,
+    /// What is stored for good, and the secrets; none where they stay.
+    pub env: Option<(Env, Env)>,
 }
 
 impl Store {
@@ -112,7 +125,8 @@ impl Writer<'_> {
             Event::Released { job } => {
                 self.run("UPDATE jobs SET state = 'queued' WHERE id = ?1", [job.as_str()])?;
             }
-            Event::Moved { job, place } => {
+            Event::Edited { job, .. } => self.edited(*job, &batch.edited[job])?,
+            Event::Moved { job, place } | Event::Placed { job, place } => {
                 self.run(
                     "UPDATE jobs SET place_priority = ?2, turn = ?3 WHERE id = ?1",
                     params![job.as_str(), place.priority, place.turn],
@@ -167,15 +181,7 @@ impl Writer<'_> {
     }
 
     fn submitted(&mut self, new: &NewJob, row: &NewRow) -> rusqlite::Result<()> {
-        let (env_hash, env) = env_text(&row.env);
-        self.run("INSERT OR IGNORE INTO envs VALUES (?1, ?2)", [&env_hash, &env])?;
-        let secrets_hash = if row.secrets.is_empty() {
-            None
-        } else {
-            let (hash, secrets) = env_text(&row.secrets);
-            self.run("INSERT OR IGNORE INTO secrets VALUES (?1, ?2)", [&hash, &secrets])?;
-            Some(hash)
-        };
+        let (env_hash, secrets_hash) = self.environment(&row.env, &row.secrets)?;
         let spec = &row.spec;
         let n = self.next_n;
         self.next_n += 1;
@@ -187,7 +193,7 @@ impl Writer<'_> {
                 new.id.as_str(),
                 if new.held { "held" } else { "queued" },
                 spec.command.text(),
-                stored_spec(row),
+                stored_spec(spec, row.secrets.keys().cloned().collect()),
                 spec.name,
                 spec.project,
                 new.priority,
@@ -196,9 +202,50 @@ impl Writer<'_> {
                 new.at.0
             ],
         )?;
-        for tag in &spec.tags {
+        self.tag(n, &spec.tags)
+    }
+
+    fn tag(&self, n: i64, tags: &[String]) -> rusqlite::Result<()> {
+        for tag in tags {
             self.run("INSERT OR IGNORE INTO tags VALUES (?1, ?2)", params![tag, n])?;
         }
+        Ok(())
+    }
+
+    /// Hashes of an environment and of its secrets, once they are stored.
+    fn environment(&self, env: &Env, secrets: &Env) -> rusqlite::Result<(String, Option<String>)> {
+        let (env_hash, env) = env_text(env);
+        self.run("INSERT OR IGNORE INTO envs VALUES (?1, ?2)", [&env_hash, &env])?;
+        if secrets.is_empty() {
+            return Ok((env_hash, None));
+        }
+        let (hash, secrets) = env_text(secrets);
+        self.run("INSERT OR IGNORE INTO secrets VALUES (?1, ?2)", [&hash, &secrets])?;
+        Ok((env_hash, Some(hash)))
+    }
+
+    fn edited(&mut self, job: JobId, row: &EditedRow) -> rusqlite::Result<()> {
+        let (id, spec) = (job.as_str(), &row.spec);
+        self.run(
+            "UPDATE jobs SET command = ?2, spec = ?3, name = ?4, project = ?5 WHERE id = ?1",
+            params![id, spec.command.text(), stored_spec(spec, row.secret_names.clone()), spec.name, spec.project],
+        )?;
+        let (n, env_before): (i64, String) = self
+            .db
+            .prepare_cached("SELECT n, env FROM jobs WHERE id = ?1")?
+            .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        self.run("DELETE FROM tags WHERE n = ?1", [n])?;
+        self.tag(n, &spec.tags)?;
+        let Some((env, secrets)) = &row.env else { return Ok(()) };
+        self.drop_secrets(job)?;
+        let (env_hash, secrets_hash) = self.environment(env, secrets)?;
+        self.run("UPDATE jobs SET env = ?2, secrets = ?3 WHERE id = ?1", params![id, env_hash, secrets_hash])?;
+        self.drop_env(&env_before)
+    }
+
+    /// No job needs it any more.
+    fn drop_env(&self, hash: &str) -> rusqlite::Result<()> {
+        self.run("DELETE FROM envs WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE env = ?1)", [hash])?;
         Ok(())
     }
 
@@ -277,8 +324,7 @@ impl Writer<'_> {
             .prepare_cached("DELETE FROM jobs WHERE id = ?1 RETURNING env")?
             .query_row([id], |row| row.get(0))
             .optional()?;
-        self.run("DELETE FROM envs WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE env = ?1)", [env])?;
-        Ok(())
+        env.map_or(Ok(()), |env| self.drop_env(&env))
     }
 }
 

@@ -7,6 +7,7 @@ mod disk;
 mod folders;
 mod homes;
 mod input;
+mod jobs_file;
 mod mounts;
 mod network_home;
 mod owners;

@@ -147,6 +147,36 @@ fn r18_equal_priority_is_first_come_first_served() {
 }
 
 #[test]
+fn r19_ids_stay_when_the_queue_file_is_read_again() {
+    let nexus = Nexus::with_gpus(NEXUS, 1).env("EDITOR", "sh ed.sh");
+    nexus.ok(&["pause"]);
+    let added = nexus.add("echo added");
+    let path = nexus.home().join("jobs.txt");
+    let text = || std::fs::read_to_string(&path).unwrap_or_default();
+    until("the file shows it", || text().contains("echo added").then_some(()));
+    std::fs::write(&path, format!("{}echo by file\n", text())).expect("it can be written");
+    let ids = || -> Vec<(String, String)> {
+        let jobs = nexus.json(&["queue", "--json"]);
+        let word = |job: &Value, name: &str| job[name].as_str().expect("text").to_string();
+        jobs.as_array().expect("a list").iter().map(|job| (word(job, "command"), word(job, "id"))).collect()
+    };
+    let before = until("the line is a job", || Some(ids()).filter(|ids| ids.len() == 2));
+    assert_eq!(before[0], ("echo added".to_string(), added));
+    until("the file shows its id", || text().contains(&format!("#@ {}\necho by file", before[1].1)).then_some(()));
+    for round in 0..3 {
+        // Touched, written again as it is, read by a new service, edited.
+        std::fs::write(&path, text()).expect("it can be written");
+        nexus.kill_service();
+        std::fs::write(&path, text()).expect("it can be written");
+        nexus.ok(&["start"]);
+        nexus.file("ed.sh", &format!("sed -i 's/ retries=[0-9]*//; s/^#@ [a-z]*/& retries={}/' \"$1\"", round + 1));
+        nexus.ok(&["edit"]);
+        until("the file shows the edit", || text().contains(&format!("retries={}", round + 1)).then_some(()));
+        assert_eq!(ids(), before);
+    }
+}
+
+#[test]
 fn r34_cancel_lets_nothing_of_its_selection_start() {
     let nexus = Nexus::with_gpus(NEXUS, 3);
     let command = format!("{TELL}; sleep 300");

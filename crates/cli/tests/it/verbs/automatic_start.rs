@@ -37,7 +37,7 @@ fn the_bare_word_and_every_verb_that_changes_something_start_it() {
         nexus.run(args).expect_code(0);
         assert!(nexus.service_process().is_some(), "{args:?}");
     }
-    for verb in ["kill", "remove", "cancel", "hold", "release", "first", "rerun", "forget"] {
+    for verb in ["kill", "remove", "cancel", "hold", "release", "first", "rerun", "forget", "edit"] {
         let nexus = Nexus::fresh(NEXUS);
         let said = nexus.fails(1, &[verb, "abc"]);
         assert!(said.starts_with("error: there is no job abc\n"), "{said}");

@@ -1,0 +1,261 @@
+//! Options of a job by their names: how each is written, read, and taken back to its default. One row each.
+
+use super::values::{duration, gpu_list, gpu_list_text, limit, number};
+use super::{ARGV, HOLD, SET};
+use crate::jobs::{JobSpec, Session, SignalBefore};
+use crate::signals;
+
+/// What a text may say of a job beside its command.
+struct Meaning {
+    name: &'static str,
+    /// What holds where nothing is said; shown when something is changed.
+    default: &'static str,
+    /// None where the default holds.
+    write: fn(&JobSpec) -> Option<String>,
+    /// Given no text, the default holds again.
+    read: fn(&mut JobSpec, &str) -> Result<(), String>,
+}
+
+const MEANINGS: &[Meaning] = &[
+    Meaning {
+        name: "priority",
+        default: "0",
+        write: |spec| (spec.priority != 0).then(|| spec.priority.to_string()),
+        read: |spec, text| put(&mut spec.priority, text, number),
+    },
+    Meaning {
+        name: "gpus",
+        default: "1",
+        write: |spec| (spec.request.gpus != 1).then(|| spec.request.gpus.to_string()),
+        read: |spec, text| {
+            spec.request.gpus = if text.is_empty() { 1 } else { number(text)? };
+            Ok(())
+        },
+    },
+    Meaning {
+        name: "cpus",
+        default: "as many as usual",
+        write: |spec| spec.request.cpus.map(|cpus| cpus.to_string()),
+        read: |spec, text| put_some(&mut spec.request.cpus, text, number),
+    },
+    Meaning {
+        name: "on",
+        default: "any GPU",
+        write: |spec| spec.request.on.as_deref().map(gpu_list_text),
+        read: |spec, text| put_some(&mut spec.request.on, text, gpu_list),
+    },
+    Meaning {
+        name: "time",
+        default: "no limit",
+        write: |spec| spec.request.time_seconds.map(limit),
+        read: |spec, text| put_some(&mut spec.request.time_seconds, text, time),
+    },
+    Meaning {
+        name: "signal",
+        default: "none",
+        write: |spec| spec.request.signal.map(signal_text),
+        read: |spec, text| put_some(&mut spec.request.signal, text, signal),
+    },
+    Meaning {
+        name: "grace",
+        default: "as configured",
+        write: |spec| spec.request.grace_seconds.map(limit),
+        read: |spec, text| put_some(&mut spec.request.grace_seconds, text, duration),
+    },
+    Meaning {
+        name: "retries",
+        default: "0",
+        write: |spec| (spec.retries != 0).then(|| spec.retries.to_string()),
+        read: |spec, text| put(&mut spec.retries, text, number),
+    },
+    Meaning {
+        name: "name",
+        default: "none",
+        write: |spec| spec.name.clone(),
+        read: |spec, text| put_some(&mut spec.name, text, word),
+    },
+    Meaning {
+        name: "project",
+        default: "none",
+        write: |spec| spec.project.clone(),
+        read: |spec, text| put_some(&mut spec.project, text, word),
+    },
+    Meaning {
+        name: "tags",
+        default: "none",
+        write: |spec| {
+            let mut tags = spec.tags.clone();
+            tags.sort();
+            (!tags.is_empty()).then(|| tags.join(","))
+        },
+        read: |spec, text| put(&mut spec.tags, text, tags),
+    },
+    Meaning {
+        name: "cwd",
+        default: "as it was",
+        write: |spec| Some(spec.cwd.clone()),
+        read: |spec, text| {
+            // There is no other folder to fall back to: without one said, it stays.
+            if !text.is_empty() {
+                spec.cwd = absolute(text)?;
+            }
+            Ok(())
+        },
+    },
+    Meaning {
+        name: "out",
+        default: "none",
+        write: |spec| spec.out.clone(),
+        read: |spec, text| put_some(&mut spec.out, text, absolute),
+    },
+    Meaning {
+        name: "no-tty",
+        default: "no",
+        write: |spec| (spec.tty == Some(false)).then(|| SET.to_string()),
+        read: |spec, text| {
+            spec.tty = if is_set(text)? { Some(false) } else { None };
+            Ok(())
+        },
+    },
+    Meaning {
+        name: "screen",
+        default: "no",
+        write: |spec| (spec.session == Some(Session::Screen)).then(|| SET.to_string()),
+        read: |spec, text| {
+            spec.session = is_set(text)?.then_some(Session::Screen);
+            Ok(())
+        },
+    },
+    Meaning {
+        name: "force",
+        default: "no",
+        write: |spec| spec.request.force.then(|| SET.to_string()),
+        read: |spec, text| {
+            spec.request.force = is_set(text)?;
+            Ok(())
+        },
+    },
+    Meaning {
+        name: HOLD,
+        default: "no",
+        write: |spec| spec.hold.then(|| SET.to_string()),
+        read: |spec, text| {
+            spec.hold = is_set(text)?;
+            Ok(())
+        },
+    },
+    // Of the command: it says how that is read.
+    Meaning {
+        name: ARGV,
+        default: "no",
+        write: |spec| spec.command.argv().map(|_| SET.to_string()),
+        read: |_, text| is_set(text).map(drop),
+    },
+];
+
+/// All that a text says of a spec: names and values, in the order they are written.
+pub fn said(spec: &JobSpec) -> impl Iterator<Item = (&'static str, String)> {
+    MEANINGS.iter().filter_map(|meaning| Some((meaning.name, (meaning.write)(spec)?)))
+}
+
+/// Every option there is.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    MEANINGS.iter().map(|meaning| meaning.name)
+}
+
+fn meaning(name: &str) -> Option<&'static Meaning> {
+    MEANINGS.iter().find(|meaning| meaning.name == name)
+}
+
+/// Gives an option a value; without text, its default.
+pub fn set(spec: &mut JobSpec, name: &str, text: &str) -> Result<(), String> {
+    let meaning = meaning(name).ok_or_else(|| unknown(name))?;
+    (meaning.read)(spec, text)
+}
+
+/// What a spec says of an option; none for its default.
+pub fn told(spec: &JobSpec, name: &str) -> Option<String> {
+    (meaning(name)?.write)(spec)
+}
+
+pub fn default_of(name: &str) -> &'static str {
+    meaning(name).map_or("", |meaning| meaning.default)
+}
+
+/// Whether a word without a value is an option of its own.
+pub(super) fn is_flag(name: &str) -> bool {
+    matches!(name, HOLD | ARGV | "no-tty" | "screen" | "force")
+}
+
+pub fn is_option(name: &str) -> bool {
+    meaning(name).is_some()
+}
+
+pub(super) fn unknown(name: &str) -> String {
+    let names: Vec<&str> = names().collect();
+    let shown: String = name.chars().take(40).collect();
+    format!("there is no option {shown}; there are {} and lines", names.join(", "))
+}
+
+fn put<T: Default>(place: &mut T, text: &str, read: fn(&str) -> Result<T, String>) -> Result<(), String> {
+    *place = if text.is_empty() { T::default() } else { read(text)? };
+    Ok(())
+}
+
+fn put_some<T>(place: &mut Option<T>, text: &str, read: fn(&str) -> Result<T, String>) -> Result<(), String> {
+    *place = if text.is_empty() { None } else { Some(read(text)?) };
+    Ok(())
+}
+
+fn is_set(text: &str) -> Result<bool, String> {
+    match text {
+        "" | "no" => Ok(false),
+        SET => Ok(true),
+        other => Err(format!("{other} is neither yes nor no")),
+    }
+}
+
+fn time(text: &str) -> Result<u64, String> {
+    match duration(text)? {
+        0 => Err("0s leaves no time at all".into()),
+        seconds => Ok(seconds),
+    }
+}
+
+fn signal_text(signal: SignalBefore) -> String {
+    format!("{}@{}", signals::name(signal.signal), limit(signal.before_seconds))
+}
+
+fn signal(text: &str) -> Result<SignalBefore, String> {
+    let wrong = || format!("{text} is no signal before the end, as in USR1@120s");
+    let (name, before) = text.split_once('@').ok_or_else(wrong)?;
+    let signal = signals::number(name).ok_or_else(wrong)?;
+    Ok(SignalBefore { signal, before_seconds: duration(before)? })
+}
+
+fn word(text: &str) -> Result<String, String> {
+    match text.contains(char::is_control) {
+        true => Err("it has characters that cannot be shown".into()),
+        false => Ok(text.to_string()),
+    }
+}
+
+fn tags(text: &str) -> Result<Vec<String>, String> {
+    let mut tags: Vec<String> = Vec::new();
+    for tag in text.split(',').filter(|tag| !tag.is_empty()) {
+        if tag.contains(char::is_whitespace) {
+            return Err(format!("{tag} is more than one word"));
+        }
+        tags.push(word(tag)?);
+    }
+    tags.sort();
+    tags.dedup();
+    Ok(tags)
+}
+
+fn absolute(text: &str) -> Result<String, String> {
+    match text.starts_with('/') {
+        true => Ok(text.to_string()),
+        false => Err(format!("{text} is no absolute path")),
+    }
+}

@@ -1,0 +1,86 @@
+//! Values of options as they are written in a text.
+
+/// Nothing lasts longer than this; larger numbers are slips.
+const LONGEST_SECONDS: u64 = 100 * 365 * 86_400;
+
+/// No GPU has a higher number.
+const LAST_GPU: u16 = 127;
+
+/// `4h`, `1h30m`, `90s`, as it would be typed.
+pub fn limit(seconds: u64) -> String {
+    let mut left = seconds;
+    let mut text = String::new();
+    for (size, unit) in [(86_400, "d"), (3600, "h"), (60, "m"), (1, "s")] {
+        if left >= size {
+            text.push_str(&format!("{}{unit}", left / size));
+            left %= size;
+        }
+    }
+    if text.is_empty() { "0s".into() } else { text }
+}
+
+pub fn duration(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text} is no duration: a number and its unit, as in 90s, 4h or 1h30m");
+    let (mut total, mut digits) = (0u64, String::new());
+    for c in text.chars() {
+        let unit = match c {
+            '0'..='9' => {
+                digits.push(c);
+                continue;
+            }
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            'd' => 86_400,
+            _ => return Err(wrong()),
+        };
+        let count: u64 = digits.parse().map_err(|_| wrong())?;
+        digits.clear();
+        total = count.checked_mul(unit).and_then(|seconds| total.checked_add(seconds)).ok_or_else(wrong)?;
+    }
+    match digits.is_empty() && !text.is_empty() && total <= LONGEST_SECONDS {
+        true => Ok(total),
+        false => Err(wrong()),
+    }
+}
+
+/// `0-3,5`
+pub fn gpu_list(text: &str) -> Result<Vec<u16>, String> {
+    let wrong = || format!("{text} is no list of GPUs, as in 0-3,5");
+    let index = |part: &str| match part.chars().all(|c| c.is_ascii_digit()) {
+        true => part.parse::<u16>().ok().filter(|index| *index <= LAST_GPU).ok_or_else(wrong),
+        false => Err(wrong()),
+    };
+    let mut list = Vec::new();
+    for part in text.split(',') {
+        match part.split_once('-') {
+            Some((first, last)) => {
+                let (first, last) = (index(first)?, index(last)?);
+                if first > last {
+                    return Err(wrong());
+                }
+                list.extend(first..=last);
+            }
+            None => list.push(index(part)?),
+        }
+    }
+    list.sort_unstable();
+    list.dedup();
+    Ok(list)
+}
+
+pub fn gpu_list_text(list: &[u16]) -> String {
+    let mut parts: Vec<(u16, u16)> = Vec::new();
+    for index in list {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == *index => *last = *index,
+            _ => parts.push((*index, *index)),
+        }
+    }
+    let part = |(first, last): (u16, u16)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    parts.into_iter().map(part).collect::<Vec<_>>().join(",")
+}
+
+pub fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("{text} is no number that fits here"))
+}

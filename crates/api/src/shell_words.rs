@@ -1,0 +1,84 @@
+//! Splits a line into words as a shell does: blanks, quotes and backslashes, and nothing else of it.
+
+/// Why a line has no words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoWords {
+    /// A quote that is never closed, or a backslash at the very end.
+    Unclosed(char),
+    /// A character that a shell would act on, outside of quotes.
+    Special(char),
+}
+
+impl std::fmt::Display for NoWords {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            NoWords::Unclosed('\\') => f.write_str("nothing follows the last backslash"),
+            NoWords::Unclosed(quote) => write!(f, "a {quote} is not closed"),
+            NoWords::Special(c) => write!(f, "{c} means something to a shell, and there is none: quote it"),
+        }
+    }
+}
+
+/// What a shell would act on.
+pub const SPECIAL: &str = "|&;<>()$`*?[]{}#~!";
+
+/// The words of `text`. `refused`: characters that may stand in quotes only.
+pub fn split(text: &str, refused: &str) -> Result<Vec<String>, NoWords> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            c if c.is_whitespace() => words.extend(word.take()),
+            '\'' | '"' => quoted(&mut chars, c, word.get_or_insert_default())?,
+            '\\' => word.get_or_insert_default().push(chars.next().ok_or(NoWords::Unclosed('\\'))?),
+            c if refused.contains(c) => return Err(NoWords::Special(c)),
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+/// All up to the closing quote. Between double quotes a backslash keeps its meaning before a few characters only.
+fn quoted(chars: &mut std::str::Chars, quote: char, word: &mut String) -> Result<(), NoWords> {
+    loop {
+        match chars.next().ok_or(NoWords::Unclosed(quote))? {
+            c if c == quote => return Ok(()),
+            '\\' if quote == '"' => match chars.next().ok_or(NoWords::Unclosed(quote))? {
+                c @ ('"' | '\\' | '$' | '`') => word.push(c),
+                c => word.extend(['\\', c]),
+            },
+            c => word.push(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::quote;
+
+    #[test]
+    fn words_come_apart_as_in_a_shell() {
+        for (text, words) in [
+            ("", &[][..]),
+            ("  a  b\tc ", &["a", "b", "c"]),
+            (r#"code --wait "my file" 'it'\''s' a\ b"#, &["code", "--wait", "my file", "it's", "a b"]),
+            (r#""a\"b\n" '' x"y"z"#, &["a\"b\\n", "", "xyz"]),
+        ] {
+            assert_eq!(split(text, "").unwrap(), words, "{text}");
+        }
+        assert_eq!(split("a 'b", ""), Err(NoWords::Unclosed('\'')));
+        assert_eq!(split("a\\", ""), Err(NoWords::Unclosed('\\')));
+    }
+
+    #[test]
+    fn what_was_quoted_comes_back_and_what_a_shell_would_do_is_refused() {
+        for word in ["plain", "", "it's", "a b", "$HOME", "*", "a\nb", "\\", "\"", "é日", "~", "#x"] {
+            assert_eq!(split(&quote(word), SPECIAL).unwrap(), [word], "{word}");
+        }
+        assert_eq!(split("a | b", SPECIAL), Err(NoWords::Special('|')));
+        assert_eq!(split("a '|' b", SPECIAL).unwrap(), ["a", "|", "b"]);
+    }
+}

@@ -1,0 +1,53 @@
+//! Changes of the queue that belong together: what a client edited, as one input of the engine.
+
+use nexus_api::jobs::JobSpec;
+use nexus_api::problem::Problem;
+use nexus_core::apply::{self, Command, Edit};
+use nexus_core::event::NewJob;
+use nexus_core::ids::JobId;
+
+use super::{Engine, Turn};
+use crate::clock;
+use crate::store::{EditedRow, NewRow};
+
+/// Met as a whole or refused as a whole.
+#[derive(Default)]
+pub struct Revision {
+    pub remove: Vec<JobId>,
+    pub edits: Vec<(Edit, EditedRow)>,
+    pub add: Vec<JobSpec>,
+    /// Jobs in the order they are to stand in; those that are not named keep their places.
+    pub order: Vec<Slot>,
+    /// Lines for service.log.
+    pub notes: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slot {
+    Known(JobId),
+    /// By its place among those that are added.
+    New(usize),
+}
+
+impl Engine {
+    pub(super) fn revise(&mut self, revision: Revision, turn: &mut Turn) -> Result<Vec<JobId>, Problem> {
+        let Revision { remove, edits, add, order, notes } = revision;
+        let named = if add.is_empty() { vec![] } else { self.named(add, turn)? };
+        let (new, rows): (Vec<NewJob>, Vec<NewRow>) = named.into_iter().unzip();
+        let ids: Vec<JobId> = new.iter().map(|job| job.id).collect();
+        let order = order.into_iter().map(|slot| match slot {
+            Slot::Known(id) => id,
+            Slot::New(place) => ids[place],
+        });
+        let (edits, edited): (Vec<Edit>, Vec<EditedRow>) = edits.into_iter().unzip();
+        let rows_of = edits.iter().map(|edit| edit.job).zip(edited).collect::<Vec<_>>();
+        let revision = apply::Revision { remove, edits, add: new, order: order.collect() };
+        let events = apply::command(&mut self.world, Command::Revise(revision), clock::now())
+            .map_err(|refusal| self.refused(refusal, "edit"))?;
+        turn.batch.events.extend(events);
+        turn.batch.new.extend(ids.iter().copied().zip(rows));
+        turn.batch.edited.extend(rows_of);
+        turn.batch.notes.extend(notes);
+        Ok(ids)
+    }
+}
