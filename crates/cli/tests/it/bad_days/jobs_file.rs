@@ -86,6 +86,40 @@ fn something_else_in_its_place_stops_nothing() {
 }
 
 #[test]
+fn a_line_is_taken_once_though_its_id_could_not_be_written() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    nexus.ok(&["pause"]);
+    until("the file is there", || text(&nexus).contains("#:").then_some(()));
+    // The next file cannot be made: what is taken stays in the file as it is.
+    let in_the_way = nexus.home().join(".jobs.txt.next");
+    std::fs::create_dir_all(in_the_way.join("x")).unwrap();
+    let append = |line: &str| {
+        let mut file = std::fs::File::options().append(true).open(jobs_txt(&nexus)).unwrap();
+        writeln!(file, "{line}").unwrap();
+    };
+    let count = |command: &str| queue(&nexus).get(command).map_or(0, Vec::len);
+    append("echo first");
+    until("it is taken", || (count("echo first") == 1).then_some(()));
+    for round in 1..4 {
+        nexus.kill_service();
+        append(&format!("echo round {round}"));
+        nexus.ok(&["pause"]);
+        until("what is new is taken", || (count(&format!("echo round {round}")) == 1).then_some(()));
+        let jobs: usize = queue(&nexus).values().map(Vec::len).sum();
+        assert_eq!(jobs, 1 + round, "what was taken is not taken again");
+    }
+    append("echo first");
+    until("the same line once more is one more job", || (count("echo first") == 2).then_some(()));
+    std::fs::remove_dir_all(&in_the_way).unwrap();
+    until("ids are written", || (text(&nexus).matches("#@ ").count() == 5).then_some(()));
+    append("echo first");
+    until("and one more", || (count("echo first") == 3).then_some(()));
+    nexus.kill_service();
+    nexus.ok(&["pause"]);
+    assert_eq!(queue(&nexus).values().map(Vec::len).sum::<usize>(), 6);
+}
+
+#[test]
 fn no_line_is_lost_or_taken_twice_when_the_service_dies() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     nexus.ok(&["pause"]);

@@ -129,14 +129,20 @@ fn half_a_line_is_waited_for() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     nexus.ok(&["pause"]);
     shows(&nexus, "#: The queue");
-    // Each write comes sooner than the file is quiet; together they last longer than it takes to be read.
-    let script = "for word in ech 'o ' one ' tw' 'o\n'; do printf \"$word\"; sleep 0.1; done >> \"$1\"";
-    let wrote = std::process::Command::new("bash").args(["-c", script, "bash"]).arg(jobs_txt(&nexus)).status().unwrap();
-    assert!(wrote.success());
-    queued(&nexus, "echo one two");
+    // Each piece comes sooner than the file is quiet, for longer than quiet is waited for. Meanwhile the queue changes, and the file would be written.
+    let script = "for n in $(seq 45); do printf 'echo %s; ' $n; sleep 0.1; done >> \"$1\"; echo true >> \"$1\"";
+    let mut writer =
+        std::process::Command::new("bash").args(["-c", script, "bash"]).arg(jobs_txt(&nexus)).spawn().unwrap();
+    let mut added = 0;
+    while writer.try_wait().unwrap().is_none() {
+        nexus.add("echo meanwhile");
+        added += 1;
+    }
+    let line: String = (1..=45).map(|number| format!("echo {number}; ")).collect();
+    queued(&nexus, &format!("{line}true"));
     append(&nexus, "echo without end");
     queued(&nexus, "echo without end");
-    assert_eq!(nexus.json(&["queue", "--json"]).as_array().unwrap().len(), 2);
+    assert_eq!(nexus.json(&["queue", "--json"]).as_array().unwrap().len(), added + 2);
 }
 
 #[test]
