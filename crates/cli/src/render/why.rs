@@ -158,7 +158,7 @@ fn to_type_while_waiting(waiting: &Waiting, why: &Why) -> Vec<(String, String)> 
 }
 
 /// GPUs it may have on which no job runs.
-fn idle<'a>(why: &'a Why) -> impl Iterator<Item = &'a Gpu> {
+fn idle(why: &Why) -> impl Iterator<Item = &Gpu> {
     let on = match &why.job.waiting {
         Some(Waiting::Gpus { on, .. }) => Some(on.as_deref()),
         _ => None,
