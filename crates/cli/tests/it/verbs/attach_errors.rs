@@ -23,7 +23,7 @@ fn a_job_that_does_not_run_says_why_and_what_to_type() {
     nexus.add(LONG);
     let queued = nexus.add("true");
     let said = refused(&nexus, &[&queued]);
-    assert!(said.contains("it has not started: waits for 1 GPU (0 of 1 free)\n"), "{said}");
+    assert!(said.contains("it has not started: needs 1 GPU: 1 held by jobs\n"), "{said}");
     assert!(said.contains(&format!("hint: nexus logs -f {queued} ")), "{said}");
     let held = nexus.add_with(&["--hold"], "true");
     assert!(refused(&nexus, &[&held]).contains(&format!("it has not started: held: nexus release {held}\n")));

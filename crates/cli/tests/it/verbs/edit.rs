@@ -128,17 +128,17 @@ fn no_change_and_failing_editors_do_nothing() {
     let before = queue(&nexus);
     assert_eq!(edit(&nexus, "true", &[]).expect_code(0).stderr, "nothing changed\n");
     let failed = edit(&nexus, "exit 3", &[]).expect_code(1).stderr;
-    assert!(failed.contains("nothing was done\nsh ended with exit 3\n"), "{failed}");
+    assert!(failed.contains("nothing was done\nthe editor sh ed.sh failed: it ended with exit 3\n"), "{failed}");
     assert_eq!(kept(&nexus).len(), 0, "there is nothing to keep");
     let killed = edit(&nexus, "echo 'mine' >> \"$1\"; kill -9 $$", &[]).expect_code(1).stderr;
-    assert!(killed.contains("sh was ended by a signal") && killed.contains("what you wrote is in "), "{killed}");
+    assert!(killed.contains("it was ended by signal 9") && killed.contains("what you wrote is in "), "{killed}");
     let [path] = kept(&nexus).try_into().unwrap();
     assert!(killed.contains(path.to_str().unwrap()), "{killed}");
     assert!(std::fs::read_to_string(path).unwrap().ends_with("mine\n"));
     let mut command = nexus.command(&["edit"]);
     let missing = command.env("EDITOR", "/no/such/editor --wait").output().unwrap();
     let missing = Output::new("nexus edit".into(), missing).expect_code(1).stderr;
-    assert!(missing.starts_with("error: the editor /no/such/editor cannot be started\n"), "{missing}");
+    assert!(missing.starts_with("error: nothing was done\nthe editor /no/such/editor --wait cannot be started: "), "{missing}");
     assert_eq!(queue(&nexus), before);
 }
 

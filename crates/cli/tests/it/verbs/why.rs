@@ -21,11 +21,11 @@ fn who_holds_what_it_waits_for() {
     nexus.in_state(&long, "running");
     let wide = nexus.add_with(&["--gpus", "2"], "true");
     let narrow = nexus.add_with(&["--on", "0"], "true");
-    let first = format!("{wide}: waits for 2 GPUs (1 of 2 free)\n");
+    let first = format!("{wide}: needs 2 GPUs: 1 free, 1 held by jobs\n");
     says(&nexus, &wide, &[&first, "Position: 1 of 2\n", "Needs:    2 GPUs\n", "There is: 2 GPUs (1 with jobs), "]);
     says(&nexus, &wide, &[&format!("Held by:  {long} on GPU 0 for "), ", at most 4h: sleep 1000\n"]);
     says(&nexus, &wide, &[&format!("nexus kill {long}")]);
-    says(&nexus, &narrow, &["waits for 1 GPU of 0 (0 of 1 free)\n", &format!("nexus first {narrow}")]);
+    says(&nexus, &narrow, &["needs 1 GPU of 0: 1 held by jobs\n", &format!("nexus first {narrow}")]);
     // The very value of the listings, and the facts behind the sentences.
     let told = nexus.json(&["why", &narrow, "--json"]);
     assert_eq!(told["waiting"], nexus.job(&narrow)["waiting"]);
@@ -45,9 +45,9 @@ fn each_way_to_wait_says_what_to_type() {
     );
     let wide = nexus.add_with(&["--gpus", "8"], "python train.py");
     let again = "nexus add --gpus 1 'python train.py'";
-    says(&nexus, &wide, &["waits for 8 GPUs, there is 1\n", "as it is it never starts here", again]);
+    says(&nexus, &wide, &["needs 8 GPUs, there is 1\n", "as it is it never starts here", again]);
     let elsewhere = nexus.add_with(&["--on", "5"], "true");
-    says(&nexus, &elsewhere, &["waits for 1 GPU of 5, there are none\n", &format!("nexus remove {elsewhere}")]);
+    says(&nexus, &elsewhere, &["needs 1 GPU of 5, there are none\n", &format!("nexus remove {elsewhere}")]);
     nexus.ok(&["pause"]);
     let paused = nexus.add("true");
     says(&nexus, &paused, &["queue paused: nexus resume\n", "nexus resume  to let the queue go on"]);
