@@ -1,5 +1,7 @@
 //! GPUs that a test makes up: the library of `crates/fake-nvml` and the file it reads.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -20,6 +22,8 @@ pub struct FakeGpu(Value);
 impl FakeGpus {
     pub fn new(gpus: &[FakeGpu]) -> FakeGpus {
         let dir = tempfile::Builder::new().prefix("nx-gpus-").tempdir().expect("a temporary folder");
+        // Services of other users see them too.
+        std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).expect("a folder of its own");
         let fake = FakeGpus { dir };
         // A copy, not a link: the loader takes two names of one file for one library, with one state.
         std::fs::copy(built(), fake.library()).expect("the fake library is built with the testkit");
@@ -60,10 +64,9 @@ impl FakeGpus {
 
     /// Puts a shell script in the place of `nvidia-smi`. Without it there is none.
     pub fn set_smi(&self, script: &str) {
-        use std::os::unix::fs::PermissionsExt;
         let part = self.dir.path().join("nvidia-smi.part");
         std::fs::write(&part, format!("#!/bin/sh\n{script}\n"))
-            .and_then(|()| std::fs::set_permissions(&part, std::fs::Permissions::from_mode(0o755)))
+            .and_then(|()| std::fs::set_permissions(&part, Permissions::from_mode(0o755)))
             .and_then(|()| std::fs::rename(part, self.smi()))
             .expect("a folder of its own");
     }

@@ -36,6 +36,7 @@ pub struct Nexus {
     binary: PathBuf,
     dir: TempDir,
     env: Vec<(String, String)>,
+    user: Option<u32>,
 }
 
 impl Nexus {
@@ -43,7 +44,7 @@ impl Nexus {
     pub fn fresh(binary: &str) -> Nexus {
         let dir = tempfile::Builder::new().prefix("nx-").tempdir().expect("a temporary folder");
         std::fs::create_dir(dir.path().join("work")).expect("a working folder");
-        Nexus { binary: binary.into(), dir, env: Vec::new() }
+        Nexus { binary: binary.into(), dir, env: Vec::new(), user: None }
     }
 
     /// A home whose service runs with simulated GPUs.
@@ -56,6 +57,15 @@ impl Nexus {
     /// Further environment of every command of this home.
     pub fn env(mut self, name: &str, value: &str) -> Nexus {
         self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Makes this a fresh home of another user, who types all its commands. Only root can.
+    pub fn of_user(mut self, number: u32) -> Nexus {
+        for folder in [self.dir.path(), &self.work()] {
+            std::os::unix::fs::chown(folder, Some(number), Some(number)).expect("the test runs as root");
+        }
+        self.user = Some(number);
         self
     }
 
@@ -87,7 +97,11 @@ impl Nexus {
 
     /// The binary in this home, with a clean environment.
     pub fn command<S: AsRef<std::ffi::OsStr>>(&self, args: &[S]) -> Command {
+        use std::os::unix::process::CommandExt;
         let mut command = Command::new(&self.binary);
+        if let Some(user) = self.user {
+            command.uid(user).gid(user);
+        }
         command
             .args(args)
             .env_clear()

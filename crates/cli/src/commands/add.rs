@@ -13,6 +13,7 @@ use crate::client::Client;
 use crate::error::CliError;
 use crate::render::prospect;
 use crate::render::reason::{self, Capacity};
+use crate::render::text;
 use crate::resolve::{Surroundings, resolve};
 use crate::typed::{AddArgs, is_escaped};
 use crate::ui;
@@ -22,7 +23,7 @@ pub async fn run(args: AddArgs, raw: &[OsString], app: &App) -> Result<ExitCode,
     let client = app.started().await?;
     let copies = args.copies as usize;
     let submitted = client.submit(&spec, copies, args.dry_run).await?;
-    warn_if_hopeless(&submitted.jobs, app);
+    warn_if_hopeless(&client, &submitted.jobs, app).await;
     if args.json {
         app.ui.json(&submitted)?;
     } else if args.quiet || (!app.ui.out_is_terminal() && !args.dry_run) {
@@ -76,13 +77,19 @@ fn check(spec: &JobSpec) -> Result<(), CliError> {
 }
 
 /// What this machine can never give is said at once, piped too: the copies are alike.
-pub fn warn_if_hopeless(jobs: &[Job], app: &App) {
+pub async fn warn_if_hopeless(client: &Client, jobs: &[Job], app: &App) {
     let Some(job) = jobs.first() else { return };
     match &job.waiting {
         Some(Waiting::NoSuchGpus { exist: 0, on: None, mig, left_out, .. })
             if mig.is_empty() && left_out.is_empty() =>
         {
-            app.ui.warn("there is no GPU here: the job waits for one; --gpus 0 runs it on the CPU");
+            // A service that is gone meanwhile is the next request's to tell.
+            let machines = client.gpus().await.unwrap_or_default();
+            let here = match machines.iter().find_map(|machine| machine.error.as_ref()) {
+                Some(error) => format!("GPUs cannot be read: {}", text::first_line(error)),
+                None => "there is no GPU here".to_string(),
+            };
+            app.ui.warn(&format!("{here}: the job waits for one; --gpus 0 runs it on the CPU"));
         }
         Some(Waiting::NoSuchGpus { .. } | Waiting::NoSuchCpus { .. }) => {
             let why = reason::of_job(job, Capacity { gpus: 0, cpus: 0 }, &Zoned::now());

@@ -33,6 +33,8 @@ pub struct GpusArgs {
 
 pub async fn run(args: GpusArgs, app: &App) -> Result<ExitCode, CliError> {
     let client = app.reader();
+    // First: without a service there is nothing to watch, which is said at once.
+    let machines = client.gpus().await?;
     if args.watch {
         tokio::select! {
             ended = watch(&client, app, args.json) => ended?,
@@ -40,7 +42,6 @@ pub async fn run(args: GpusArgs, app: &App) -> Result<ExitCode, CliError> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let machines = client.gpus().await?;
     match args.json {
         true => app.ui.json(&machines)?,
         false => app.ui.data(&render::gpus::gpus(&machines, app.ui.paint()))?,

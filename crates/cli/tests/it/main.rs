@@ -2,6 +2,7 @@
 
 mod bad_days;
 mod crashes;
+mod gpus;
 mod reference;
 mod regressions;
 mod verbs;

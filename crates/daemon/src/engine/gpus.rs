@@ -8,6 +8,7 @@ use nexus_core::apply::Report;
 use nexus_core::event::Event;
 use nexus_core::ids::{JobId, MachineId};
 use nexus_core::request::GpuSet;
+use nexus_core::run::Outcome;
 use nexus_node::gpu::Reading;
 
 use super::{Engine, Message, Turn, Watch};
@@ -87,11 +88,19 @@ impl Engine {
         self.report(Report::Machine(look.machine), turn, watch);
     }
 
-    /// A run has ended: what stood in the way of others may have gone with it.
+    /// A run has ended: what stood in the way of others may have gone with it. Or it could not start, perhaps since
+    /// another service took its GPU after the last reading.
     pub(super) fn look_again_after(&self, events: &[Event]) {
-        let ended = events.iter().any(|event| matches!(event, Event::RunEnded { .. }));
+        let outcomes = || {
+            events.iter().filter_map(|event| match event {
+                Event::RunEnded { outcome, .. } => Some(outcome),
+                _ => None,
+            })
+        };
+        let refused = || outcomes().any(|outcome| matches!(outcome, Outcome::MachineError { .. }));
         let obstructed = || self.machine.gpus.iter().any(|gpu| gpu.obstacle.is_some());
-        if let Some(watched) = self.watched.as_ref().filter(|_| ended && obstructed()) {
+        let worth_it = outcomes().next().is_some() && (refused() || obstructed());
+        if let Some(watched) = self.watched.as_ref().filter(|_| worth_it) {
             watched.watcher.look_now();
         }
     }

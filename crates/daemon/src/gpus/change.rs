@@ -13,11 +13,11 @@ pub fn found(now: &[Gpu]) -> Vec<String> {
 
 pub fn lines(before: &[Gpu], now: &[Gpu]) -> Vec<String> {
     let mut lines = Vec::new();
-    for old in before.iter().filter(|old| now.iter().all(|gpu| gpu.uuid != old.uuid)) {
+    for old in before.iter().filter(|old| !now.iter().any(|gpu| same(old, gpu))) {
         lines.push(format!("GPU {} is gone", old.index));
     }
     for gpu in now {
-        match before.iter().find(|old| old.uuid == gpu.uuid) {
+        match before.iter().find(|old| same(old, gpu)) {
             None => {
                 lines.push(format!("GPU {} appeared", gpu.index));
                 lines.extend(obstructed(gpu));
@@ -28,6 +28,14 @@ pub fn lines(before: &[Gpu], now: &[Gpu]) -> Vec<String> {
         }
     }
     lines
+}
+
+/// One that could not be read since the service began has no UUID: its number must do.
+fn same(old: &Gpu, gpu: &Gpu) -> bool {
+    match old.uuid.is_empty() || gpu.uuid.is_empty() {
+        true => old.index == gpu.index,
+        false => old.uuid == gpu.uuid,
+    }
 }
 
 fn kind(gpu: &Gpu) -> Option<std::mem::Discriminant<Obstacle>> {

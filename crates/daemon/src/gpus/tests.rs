@@ -219,6 +219,20 @@ fn only_changes_are_told() {
 }
 
 #[test]
+fn a_gpu_that_was_never_read_is_known_by_its_number() {
+    let mut seen = Seen::new(GpuConfig::default());
+    let mut unnamed = reading(vec![unreadable(), unreadable(), read(vec![])]);
+    for gpu in &mut unnamed.gpus[..2] {
+        gpu.uuid.clear();
+    }
+    let lost = |index| format!("GPU {index} cannot be read: it fell off the bus; it takes no job");
+    assert_eq!(seen.lines(unnamed.clone()), ["Found 3 GPUs".to_string(), lost(0), lost(1)]);
+    assert!(seen.lines(unnamed).is_empty());
+    let fine = reading(vec![read(vec![]), read(vec![]), read(vec![])]);
+    assert_eq!(seen.lines(fine), ["GPU 0 is back", "GPU 1 is back"]);
+}
+
+#[test]
 fn a_driver_that_fails_makes_known_gpus_unreadable_and_loses_none() {
     let mut seen = Seen::new(GpuConfig::default());
     let failed = || Reading { error: Some("the driver does not answer".into()), ..Reading::default() };

@@ -138,7 +138,10 @@ fn no_change_and_failing_editors_do_nothing() {
     let mut command = nexus.command(&["edit"]);
     let missing = command.env("EDITOR", "/no/such/editor --wait").output().unwrap();
     let missing = Output::new("nexus edit".into(), missing).expect_code(1).stderr;
-    assert!(missing.starts_with("error: nothing was done\nthe editor /no/such/editor --wait cannot be started: "), "{missing}");
+    assert!(
+        missing.starts_with("error: nothing was done\nthe editor /no/such/editor --wait cannot be started: "),
+        "{missing}"
+    );
     assert_eq!(queue(&nexus), before);
 }
 

@@ -1,0 +1,73 @@
+//! Two services on one machine, of one user or of two, never give a GPU to two jobs.
+
+use std::os::unix::fs::PermissionsExt;
+
+use nexus_testkit::{FakeGpu, FakeGpus, Nexus};
+use serde_json::json;
+
+use super::{LONG, clear, ended, obstructed, service, told_once, waits};
+use crate::NEXUS;
+use crate::bad_days::is_root;
+
+/// A job of `first` holds the only GPU; one of `second` waits for it and says for whom.
+#[track_caller]
+fn one_after_the_other(first: &Nexus, second: &Nexus, user: &str) {
+    let runs = first.add(LONG);
+    first.in_state(&runs, "running");
+    let seen = obstructed(second, 0, "locked");
+    assert_eq!(seen["obstacle"]["user"], user, "{seen}");
+    assert_eq!(seen["obstacle"]["pid"], json!(first.shim(&runs)), "{seen}");
+    let status = second.ok(&["status"]);
+    let line = format!("\nGPU 0 (RTX 3090, 24GB): in use outside nexus (nexus of {user})");
+    assert!(status.ends_with(&line), "{status}");
+    assert!(second.ok(&["gpus"]).contains(&format!("in use outside nexus (nexus of {user})")));
+    let next = second.add(LONG);
+    waits(second, &next, "needs 1 GPU: 1 in use outside nexus");
+    assert!(!first.ok(&["status"]).contains("outside nexus"), "its own lock is none of others");
+    first.ok(&["kill", &runs]);
+    assert_eq!(second.in_state(&next, "running")["gpus"], json!([0]));
+    told_once(second, &[&format!("] GPU 0 in use outside nexus (nexus of {user})\n"), "] GPU 0 is free again\n"]);
+    second.ok(&["kill", &next]);
+}
+
+#[test]
+fn the_second_waits_for_the_first() {
+    let fake = FakeGpus::new(&[FakeGpu::new('a')]);
+    let (first, second) = (service(&fake), service(&fake));
+    let user = super::Outsider::new().user.clone();
+    one_after_the_other(&first, &second, &user);
+}
+
+#[test]
+fn a_gpu_taken_since_the_last_reading_is_no_ones_failure() {
+    let fake = FakeGpus::new(&[FakeGpu::new('a')]);
+    let (first, second) = (service(&fake), service(&fake));
+    // At the same moment, before either can have read what the other did.
+    let command = "mkdir only && sleep 0.2 && rmdir only";
+    let work = first.work();
+    let place = work.to_str().expect("a name of letters");
+    let ids: Vec<(&Nexus, String)> =
+        [&first, &second, &first, &second].map(|nexus| (nexus, nexus.add_with(&["--cwd", place], command))).into();
+    for (nexus, id) in ids {
+        let ended = ended(nexus, &id);
+        assert_eq!(ended["state"], "completed", "{ended}");
+        assert_eq!(ended["retries"], 0, "{ended}");
+    }
+    clear(&first, 0);
+}
+
+#[test]
+fn services_of_two_users_keep_off_each_others_gpus() {
+    if !is_root() {
+        return;
+    }
+    let fake = FakeGpus::new(&[FakeGpu::new('a')]);
+    std::fs::create_dir(fake.locks()).unwrap();
+    std::fs::set_permissions(fake.locks(), std::fs::Permissions::from_mode(0o1777)).unwrap();
+    let root = service(&fake);
+    let nobody = Nexus::fresh(NEXUS).of_user(65534).fake_gpus(&fake);
+    nobody.ok(&["start"]);
+    one_after_the_other(&nobody, &root, "nobody");
+    clear(&nobody, 0);
+    one_after_the_other(&root, &nobody, "root");
+}
