@@ -44,6 +44,9 @@ pub struct JobSpec {
     /// Where it can be seen while it runs; as the configuration says where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Session>,
+    /// Standard error on the very terminal of the rest: for a shell that somebody sits in.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub one_terminal: bool,
 }
 
 impl JobSpec {
@@ -66,6 +69,7 @@ impl JobSpec {
             out: None,
             rerun_of: None,
             session: None,
+            one_terminal: false,
         }
     }
 }

@@ -77,6 +77,9 @@ pub struct RunSpec {
     /// Show the run in a session of GNU screen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub screen: Option<ScreenSpec>,
+    /// With `tty`: one pty for all three streams.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub one_terminal: bool,
 }
 
 /// The session of GNU screen that a run is to be shown in.

@@ -51,6 +51,7 @@ pub fn resolve(args: &AddArgs, around: Surroundings) -> Result<JobSpec, Usage> {
         out,
         rerun_of: None,
         session: args.screen.then_some(Session::Screen),
+        one_terminal: false,
     })
 }
 

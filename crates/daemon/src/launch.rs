@@ -47,7 +47,7 @@ impl RunSpecs {
         let visible = if by_uuid { uuids.join(",") } else { lease.gpus.to_string() };
         let env = environment(run, lease, visible, &launch);
         let dir = launch.dir;
-        let JobSpec { command, cwd, env_given, request, tty, window, out, session, .. } = launch.spec;
+        let JobSpec { command, cwd, env_given, request, tty, window, out, session, one_terminal, .. } = launch.spec;
         let (columns, rows) = window.filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or(USUAL_WINDOW);
         let (argv, shell) = self.argv(command);
         let grace_ms =
@@ -76,6 +76,7 @@ impl RunSpecs {
             cgroup_base: None,
             gpu_locks: uuids,
             screen: self.screen(run, session),
+            one_terminal,
         }
     }
 

@@ -60,6 +60,7 @@ pub async fn run(args: RunArgs, raw: &[OsString], app: &App) -> Result<ExitCode,
     if is_shell {
         spec.command = nexus_api::command::Command::Argv(typed.command.clone());
         spec.tty = Some(true);
+        spec.one_terminal = true;
     }
     let client = app.started().await?;
     // From here on a signal means the job, were it not even queued.

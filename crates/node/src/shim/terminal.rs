@@ -1,5 +1,6 @@
 //! What the command has as standard streams: two terminals, so that programs draw their progress bars and the
-//! streams stay apart, or pipes and an empty input.
+//! streams stay apart; one for all, for a shell that somebody sits in, since shells take standard error for the
+//! terminal whose jobs they control; or pipes and an empty input.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +13,8 @@ use rustix::termios::{OptionalActions, OutputModes, Winsize, tcgetattr, tcsetatt
 /// The shim's ends, to be read without blocking, and the command's.
 pub struct Streams {
     pub stdout: File,
-    pub stderr: File,
+    /// None where standard error is the terminal of standard output.
+    pub stderr: Option<File>,
     command: CommandEnds,
 }
 
@@ -26,9 +28,13 @@ struct CommandEnds {
 impl Streams {
     pub fn open(spec: &RunSpec) -> io::Result<Streams> {
         let open = || if spec.tty { terminal_pair(spec) } else { pipe_pair() };
-        let ((stdout, command_stdout), (stderr, command_stderr)) = (open()?, open()?);
+        let (stdout, command_stdout) = open()?;
+        let (stderr, command_stderr) = match spec.tty && spec.one_terminal {
+            true => (None, command_stdout.try_clone()?),
+            false => open().map(|(ours, theirs)| (Some(File::from(ours)), theirs))?,
+        };
         let command = CommandEnds { stdout: command_stdout, stderr: command_stderr, terminal: spec.tty };
-        Ok(Streams { stdout: stdout.into(), stderr: stderr.into(), command })
+        Ok(Streams { stdout: stdout.into(), stderr, command })
     }
 
     /// In the child: makes the ends its standard streams, in a session of its own.
@@ -51,7 +57,7 @@ impl Streams {
     /// that everybody has closed may be opened again as `/dev/tty`, and its reader must not have left.
     pub fn started(self) -> Sources {
         let kept = self.command.terminal.then_some(self.command);
-        Sources { stdout: Some(self.stdout), stderr: Some(self.stderr), _kept: kept }
+        Sources { stdout: Some(self.stdout), stderr: self.stderr, _kept: kept }
     }
 }
 

@@ -77,6 +77,7 @@ impl Stage {
             cgroup_base: None,
             gpu_locks: vec![],
             screen: None,
+            one_terminal: false,
         }
     }
 

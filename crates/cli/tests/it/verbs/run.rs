@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
-use nexus_testkit::{Nexus, until};
+use nexus_testkit::{Nexus, Typist, until};
 use serde_json::json;
 
 use super::{LONG, SCREEN};
@@ -163,6 +163,23 @@ fn without_a_command_it_is_the_users_shell_on_a_gpu() {
     user.shows("kill or detach? [k/d]");
     user.keys("k");
     assert!(user.ends().expect_code(1).stdout.contains("killed (removed) "));
+}
+
+#[test]
+fn the_shell_controls_its_jobs_and_its_exit_code_is_runs() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let settings = nexus.file("settings", "PS1='ready> '\n");
+    std::fs::rename(settings, nexus.work().join("../.bashrc")).unwrap();
+    let mut command = nexus.command(&["run"]);
+    command.env("SHELL", "bash").env("TERM", "xterm");
+    let mut user = Typist::sit_down(command, SCREEN);
+    // A prompt is on standard error, the answer on standard output: in the order they were made.
+    user.sees("ready> ").types("echo GPU $CUDA_VISIBLE_DEVICES\r").sees("GPU 0\r\n").sees("ready> ");
+    user.types("sh -c 'echo on; exec sleep 1000'\r").sees("on\r\n").types("\x1a").sees("Stopped").sees("ready> ");
+    user.types("exit\r").sees("stopped jobs").types("exit 7\r");
+    assert_eq!(user.ends(), 7);
+    assert!(!user.shown().contains("no job control"), "{}", user.shown());
+    assert_eq!(nexus.job("last")["exit_code"], 7);
 }
 
 #[test]
