@@ -60,6 +60,7 @@ pub async fn run(args: DoctorArgs, app: &App) -> Result<ExitCode, CliError> {
         database_check(&app.home, service.as_ref()),
         containment_check(service.as_ref()),
         program_check("bash", "commands run in sh instead", "install bash"),
+        program_check("screen", "jobs cannot be shown in GNU screen (--screen)", "install screen if you want that"),
         gpu_check(status.as_ref()),
     ];
     let of_service = |service| [driver_check(service), locks_check(service), jobs_file_check(service)];

@@ -23,7 +23,7 @@ fn without_a_service_it_still_looks_and_makes_nothing() {
     assert!(told["service"].is_null());
     let names: Vec<&str> =
         told["checks"].as_array().unwrap().iter().map(|check| check["name"].as_str().unwrap()).collect();
-    for name in ["service", "home", "disk", "database", "containment", "bash", "gpus"] {
+    for name in ["service", "home", "disk", "database", "containment", "bash", "screen", "gpus"] {
         assert!(names.contains(&name), "{names:?}");
     }
     let seen = nexus.ok(&["doctor"]);
