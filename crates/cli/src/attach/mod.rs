@@ -44,12 +44,19 @@ pub enum Left {
     Told,
 }
 
-/// Shows the terminal of a running job until its end or Ctrl+A D. The caller has made sure of a terminal of its own.
-pub async fn attach(client: &Client, id: &str, read_only: bool, ui: &Ui) -> Result<Left, CliError> {
+/// Shows the terminal of a running job until its end or Ctrl+A D. The caller has made sure of a terminal of its own;
+/// `greetings` are told once there is one on the other side as well.
+pub async fn attach(
+    client: &Client,
+    id: &str,
+    read_only: bool,
+    greetings: Vec<String>,
+    ui: &Ui,
+) -> Result<Left, CliError> {
     // Before anything is changed: a job that cannot be attached to leaves the terminal as it is.
     let connection = client.terminal(id).await?;
     let mut view = View::enter(ui)?;
-    let mut session = Session { client, id, read_only, position: None, typed: Vec::new() };
+    let mut session = Session { client, id, read_only, greetings, position: None, typed: Vec::new() };
     let left = session.run(connection, &mut view).await;
     view.leave();
     left
@@ -157,6 +164,7 @@ struct Session<'a> {
     client: &'a Client,
     id: &'a str,
     read_only: bool,
+    greetings: Vec<String>,
     /// How much of the run's output was shown, once anything was.
     position: Option<u64>,
     typed: Vec<u8>,
@@ -229,7 +237,10 @@ impl Session<'_> {
 
     fn shown(&mut self, frame: FromShim, view: &mut View<'_>) -> Result<Option<Left>, CliError> {
         match frame {
-            FromShim::Hello(hello) => self.position = Some(hello.position),
+            FromShim::Hello(hello) => {
+                self.position = Some(hello.position);
+                std::mem::take(&mut self.greetings).iter().for_each(|greeting| view.note(greeting));
+            }
             FromShim::Output(bytes) => {
                 self.advance(bytes.len() as u64);
                 view.show(&bytes)?;

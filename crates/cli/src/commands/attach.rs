@@ -52,13 +52,13 @@ pub async fn run(args: AttachArgs, app: &App) -> Result<ExitCode, CliError> {
     let job = chosen::choose_one(&client, &args.target).await?;
     check(&job, &client).await?;
     need_terminal(app, &format!("nexus logs -f {}", job.id))?;
-    app.ui.say(&format!("[attached to {}; Ctrl+A D detaches]", job.id));
+    let mut greetings = vec![format!("attached to {}; Ctrl+A D detaches", job.id)];
     // Only what nobody would guess: screen's own folder could not be used. An older service knows of no sessions.
     let screens = client.screens().await.unwrap_or_default();
     if let Some(own) = screens.iter().find(|one| one.job.as_ref() == Some(&job.id) && one.command.contains('=')) {
-        app.ui.say(&format!("[in GNU screen: {}]", own.command));
+        greetings.push(format!("in GNU screen: {}", own.command));
     }
-    match attach::attach(&client, &job.id, args.read_only, &app.ui).await? {
+    match attach::attach(&client, &job.id, args.read_only, greetings, &app.ui).await? {
         Left::Detached | Left::Told => app.ui.say(&format!("[detached from {}; it goes on]", job.id)),
         Left::Ended(record) => app.ui.say(&format!("[{}]", how_it_ended(&client, &job, Some(&record), app).await)),
         Left::EndedUnseen => app.ui.say(&format!("[{}]", how_it_ended(&client, &job, None, app).await)),

@@ -114,10 +114,8 @@ fn shell(typed: &AddArgs) -> Result<Vec<String>, CliError> {
 }
 
 async fn in_the_shell(app: &App, client: &Client, id: &str, quiet: bool) -> Result<ExitCode, CliError> {
-    if !quiet {
-        app.ui.say(&format!("[a shell as job {id}; Ctrl+A D detaches]"));
-    }
-    match attach::attach(client, id, false, &app.ui).await {
+    let greeting = (!quiet).then(|| format!("a shell as job {id}; Ctrl+A D detaches"));
+    match attach::attach(client, id, false, greeting.into_iter().collect(), &app.ui).await {
         Ok(Left::Detached | Left::Told) => {
             if !quiet {
                 stay::tell_detached(&app.ui, id, true);

@@ -91,7 +91,7 @@ fn another_user_is_turned_away() {
         std::thread::spawn(greet).join().unwrap()
     };
     assert!(!greeted(65534));
-    assert_eq!(nexus.job(&id)["state"], "running");
+    nexus.in_state(&id, "running");
     assert!(greeted(0), "the same words of the owner are heard");
     nexus.ended(&id);
     assert!(nexus.stdout_of(&id).contains("<eve>"));
