@@ -20,6 +20,18 @@ pub fn parent(pid: u32) -> Option<u32> {
     stat(pid)?.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
+/// The connected unix socket that a process has open, by its inode.
+pub fn connection(pid: u32) -> Option<String> {
+    let sockets = fs::read_to_string("/proc/net/unix").ok()?;
+    let fields = |line: &str| line.split_ascii_whitespace().map(String::from).collect::<Vec<_>>();
+    // Columns of the kernel: state is the sixth, 03 for connected, the inode the seventh.
+    let connected: Vec<String> =
+        sockets.lines().map(fields).filter(|f| f.get(5).is_some_and(|s| s == "03")).map(|f| f[6].clone()).collect();
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten().filter_map(|fd| fs::read_link(fd.path()).ok());
+    let inodes = open.filter_map(|link| Some(link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_string()));
+    inodes.into_iter().find(|inode| connected.contains(inode))
+}
+
 /// The fields of `/proc/PID/stat` from the state on.
 fn stat(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

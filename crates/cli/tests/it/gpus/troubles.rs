@@ -66,7 +66,7 @@ fn a_job_on_a_card_that_is_lost_runs_to_its_end() {
     // Neither does the job of a service that finds the card so.
     nexus.ok(&["restart"]);
     obstructed(&nexus, 0, "unreadable");
-    assert_eq!(nexus.job(&runs)["state"], "running");
+    nexus.in_state(&runs, "running");
     nexus.file("gate", "");
     let ended = ended(&nexus, &runs);
     assert_eq!((&ended["state"], &ended["exit_code"]), (&json!("failed"), &json!(3)), "{ended}");

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::process::Child;
+use std::time::{Duration, Instant};
 
 use nexus_testkit::{Nexus, until};
 
@@ -45,6 +46,19 @@ impl Follower {
         Follower(nexus.command(&["logs", "-f", id]).stdout(out).spawn().expect("the binary runs"))
     }
 
+    /// Waits until it listens: a connection that stays is not one of its questions before.
+    #[track_caller]
+    fn listens(&self) {
+        let (mut seen, mut since) = (None, Instant::now());
+        until("the follower listens", || {
+            let now = nexus_testkit::proc::connection(self.0.id());
+            if now != seen {
+                (seen, since) = (now, Instant::now());
+            }
+            (seen.is_some() && since.elapsed() > Duration::from_millis(200)).then_some(())
+        });
+    }
+
     #[track_caller]
     fn ends_well(&mut self) {
         let status = until("the follower ends with the job", || self.0.try_wait().unwrap());
@@ -76,6 +90,7 @@ fn r23_following_a_log_shows_it_and_ends_with_the_job() {
         [(&id, "a"), (&waits, "b"), (&removed, "c")].map(|(id, file)| Follower::start(&nexus, id, file));
 
     until("what was printed is shown", || (lines_of(&nexus, "a") == ["one"]).then_some(()));
+    followers.iter().for_each(Follower::listens);
     followers.iter_mut().for_each(Follower::goes_on);
     nexus.ok(&["remove", &removed]);
     followers[2].ends_well();

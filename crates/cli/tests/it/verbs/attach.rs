@@ -15,7 +15,7 @@ fn what_is_typed_reaches_the_job_and_what_it_says_is_shown() {
     ann.types("\x01d").sees(&format!("[detached from {id}; it goes on]\r\n"));
     assert_eq!(ann.ends(), 0);
     assert!(ann.is_cooked());
-    assert_eq!(nexus.job(&id)["state"], "running");
+    nexus.in_state(&id, "running");
 
     // Who comes later sees what was there before.
     let mut ben = nexus.at_terminal(SCREEN, &["attach", &id]);
@@ -60,7 +60,7 @@ fn other_ways_to_detach_and_signals_leave_the_terminal_as_it_was() {
         assert_eq!(ann.ends(), 0);
         assert!(ann.is_cooked());
     }
-    assert_eq!(nexus.job(&id)["state"], "running");
+    nexus.in_state(&id, "running");
 }
 
 #[test]

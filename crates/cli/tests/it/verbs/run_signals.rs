@@ -66,7 +66,7 @@ fn ctrl_c_asks_and_d_enter_or_ctrl_c_detach() {
         let done = user.ends().expect_code(0);
         let told = format!("detached: {id} goes on; nexus attach {id}\r\n");
         assert!(done.stdout.ends_with(&told), "{answer:?}: {done}");
-        assert_eq!(nexus.job(&id)["state"], "running", "{answer:?}");
+        nexus.in_state(&id, "running");
     }
 }
 
@@ -124,7 +124,7 @@ fn off_a_terminal_a_hang_up_detaches_quietly() {
     kill(child.id(), SIGHUP);
     let done = child.wait_with_output().unwrap();
     assert_eq!((done.status.code(), done.stderr.as_slice()), (Some(0), &b""[..]));
-    assert_eq!(nexus.job(&id)["state"], "running");
+    nexus.in_state(&id, "running");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn on_a_terminal_term_kills_and_closing_it_detaches() {
     assert_eq!(ended(&nexus, &id), ("killed".into(), "user".into()));
     let (user, id) = in_front(&nexus, &[READY]);
     user.hangs_up().expect_code(0);
-    assert_eq!(nexus.job(&id)["state"], "running");
+    nexus.in_state(&id, "running");
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn a_job_is_seen_and_typed_to_by_its_name() {
     let mut ben = nexus.at_terminal(SCREEN, &["attach", &id]);
     ben.sees("begun").sees("<ann>");
     ann.types("\x01d").sees("[detached");
-    assert_eq!(nexus.job(&id)["state"], "running");
+    nexus.in_state(&id, "running");
     // Windows of the user's own do not keep the session.
     let window = ["-S", &full_name(&session), "-X", "screen", "sleep", "1000"];
     assert!(screen(&nexus, &window).status().unwrap().success());

@@ -30,7 +30,7 @@ fn its_log_is_shown_and_closing_it_stops_the_service_alone() {
     assert!(screen(&nexus, &["-S", &sessions(&nexus)[0], "-X", "quit"]).status().unwrap().success());
     until("the service is gone", || (!alive(service)).then_some(()));
     nexus.ok(&["start"]);
-    assert_eq!(nexus.job(&id)["state"], "running");
+    nexus.in_state(&id, "running");
     assert!(sessions(&nexus).is_empty());
 }
 
