@@ -68,47 +68,9 @@ pub fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// The words of a line, as a shell would split it: blanks, quotes and backslashes count, nothing else does. None
-/// where a quote stays open.
-pub fn split(line: &str) -> Option<Vec<String>> {
-    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
-    let mut letters = line.chars();
-    while let Some(letter) = letters.next() {
-        match (letter, quote) {
-            (end, Some(open)) if end == open => quote = None,
-            ('\\', None | Some('"')) => word.get_or_insert_default().push(letters.next()?),
-            (letter, Some(_)) => word.get_or_insert_default().push(letter),
-            ('"' | '\'', None) => {
-                quote = Some(letter);
-                word.get_or_insert_default();
-            }
-            (blank, None) if blank.is_whitespace() => words.extend(word.take()),
-            (letter, None) => word.get_or_insert_default().push(letter),
-        }
-    }
-    words.extend(word);
-    quote.is_none().then_some(words)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_line_is_split_as_a_shell_would() {
-        let table: &[(&str, &[&str])] = &[
-            ("nice -n  10", &["nice", "-n", "10"]),
-            (" 'a b'c \"d 'e'\" '' ", &["a bc", "d 'e'", ""]),
-            (r"a\ b '\n'", &["a b", r"\n"]),
-            ("", &[]),
-        ];
-        for (line, words) in table {
-            assert_eq!(split(line).unwrap(), *words, "{line}");
-        }
-        assert_eq!(split("a 'b"), None);
-        let argv = ["it's", "a b", "", "$x"].map(String::from).to_vec();
-        assert_eq!(split(&Command::Argv(argv.clone()).text()), Some(argv));
-    }
 
     #[test]
     fn bad_commands_are_named() {

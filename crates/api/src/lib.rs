@@ -20,6 +20,7 @@ pub mod service;
 pub mod shell_words;
 pub mod signals;
 pub mod terminal;
+pub mod values;
 pub mod why;
 
 /// Version of the HTTP interface, the first part of every path.

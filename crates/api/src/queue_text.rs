@@ -8,7 +8,6 @@
 
 mod options;
 mod read;
-mod values;
 mod write;
 
 use std::collections::BTreeMap;

@@ -66,11 +66,16 @@ mod tests {
             ("  a  b\tc ", &["a", "b", "c"]),
             (r#"code --wait "my file" 'it'\''s' a\ b"#, &["code", "--wait", "my file", "it's", "a b"]),
             (r#""a\"b\n" '' x"y"z"#, &["a\"b\\n", "", "xyz"]),
+            ("nice -n  10", &["nice", "-n", "10"]),
+            (" 'a b'c \"d 'e'\" '' ", &["a bc", "d 'e'", ""]),
+            (r"a\ b '\n'", &["a b", r"\n"]),
         ] {
             assert_eq!(split(text, "").unwrap(), words, "{text}");
         }
         assert_eq!(split("a 'b", ""), Err(NoWords::Unclosed('\'')));
         assert_eq!(split("a\\", ""), Err(NoWords::Unclosed('\\')));
+        let argv = ["it's", "a b", "", "$x"].map(String::from).to_vec();
+        assert_eq!(split(&crate::command::Command::Argv(argv.clone()).text(), ""), Ok(argv));
     }
 
     #[test]

@@ -15,9 +15,10 @@ pub fn edit(path: &Path) -> Result<(), CliError> {
         None if io::stdin().is_terminal() => "vi".into(),
         None => return Err(refused("there is no terminal to edit on".into(), None)),
     };
-    let words = nexus_api::command::split(&typed).filter(|words| !words.is_empty());
-    let Some((program, arguments)) = words.as_deref().and_then(|words| words.split_first()) else {
-        return Err(refused(format!("the editor {typed} is no command"), Some("a quote stays open".into())));
+    let words = nexus_api::shell_words::split(&typed, "")
+        .map_err(|error| refused(format!("the editor {typed} is no command"), Some(error.to_string())))?;
+    let Some((program, arguments)) = words.split_first() else {
+        return Err(refused(format!("the editor {typed} is no command"), None));
     };
     let ended = run(Command::new(program).args(arguments).arg(path));
     match ended {

@@ -8,9 +8,6 @@ use crate::signals;
 /// No machine has more; the service refuses it too.
 const MAX_GPUS: u16 = 128;
 
-/// Nothing lasts longer than this; larger numbers are slips.
-const LONGEST_SECONDS: u64 = 100 * 365 * 86400;
-
 /// `4h`, `90s`, `1h30m`, `2d`: a unit is required.
 pub fn duration(option: &str, text: &str) -> Result<u64, Usage> {
     let bad =
@@ -21,27 +18,7 @@ pub fn duration(option: &str, text: &str) -> Result<u64, Usage> {
             format!("{text}s, {text}m, {text}h or {text}d"),
         ));
     }
-    let (mut total, mut digits) = (0u64, String::new());
-    for c in text.chars() {
-        let unit = match c {
-            '0'..='9' => {
-                digits.push(c);
-                continue;
-            }
-            's' => 1,
-            'm' => 60,
-            'h' => 3600,
-            'd' => 86400,
-            _ => return Err(bad()),
-        };
-        let count: u64 = digits.parse().map_err(|_| bad())?;
-        digits.clear();
-        total = count.checked_mul(unit).and_then(|seconds| total.checked_add(seconds)).ok_or_else(bad)?;
-    }
-    match digits.is_empty() && !text.is_empty() && total <= LONGEST_SECONDS {
-        true => Ok(total),
-        false => Err(bad()),
-    }
+    nexus_api::values::duration(text).map_err(|_| bad())
 }
 
 /// A whole number of GPUs; what looks like something else is told apart.
@@ -75,27 +52,8 @@ pub fn gpu_count(text: &str) -> Result<u16, Usage> {
 
 /// `0-3,5`
 pub fn gpu_list(option: &str, text: &str) -> Result<Vec<u16>, Usage> {
-    let bad = || Usage::new(format!("{option} {text} is no list of GPUs"), format!("{option} 0-3,5"));
-    let index = |text: &str| match text.chars().all(|c| c.is_ascii_digit()) {
-        true => text.parse::<u16>().ok().filter(|index| *index < MAX_GPUS).ok_or_else(bad),
-        false => Err(bad()),
-    };
-    let mut list = Vec::new();
-    for part in text.split(',') {
-        match part.split_once('-') {
-            Some((first, last)) => {
-                let (first, last) = (index(first)?, index(last)?);
-                if first > last {
-                    return Err(bad());
-                }
-                list.extend(first..=last);
-            }
-            None => list.push(index(part)?),
-        }
-    }
-    list.sort_unstable();
-    list.dedup();
-    Ok(list)
+    let bad = |_| Usage::new(format!("{option} {text} is no list of GPUs"), format!("{option} 0-3,5"));
+    nexus_api::values::gpu_list(text).map_err(bad)
 }
 
 /// `USR1@120s`

@@ -1,9 +1,9 @@
 //! Options of a job by their names: how each is written, read, and taken back to its default. One row each.
 
-use super::values::{duration, gpu_list, gpu_list_text, limit, number};
 use super::{ARGV, HOLD, SET};
 use crate::jobs::{JobSpec, Session, SignalBefore};
 use crate::signals;
+use crate::values::{duration, gpu_list, gpu_list_text, limit, number};
 
 /// What a text may say of a job beside its command.
 struct Meaning {

@@ -93,7 +93,7 @@ impl Given<'_> {
     pub fn argv(&self) -> Result<Vec<String>, String> {
         let want = || "\"a program and arguments\" or [\"a\", \"list\"]".to_string();
         match self.value {
-            Value::String(text) if !text.contains('\0') => nexus_api::command::split(text).ok_or_else(want),
+            Value::String(text) if !text.contains('\0') => nexus_api::shell_words::split(text, "").map_err(|_| want()),
             Value::Array(_) => self.words().map_err(|_| want()),
             _ => Err(want()),
         }

@@ -56,8 +56,8 @@ pub const KEYS: &[Key] = &[
 /// One text, as it is usually written, where that says the same.
 fn runner(config: &super::Config) -> Value {
     let line = config.runner.join(" ");
-    match nexus_api::command::split(&line) {
-        Some(split) if split == config.runner => text(&line),
+    match nexus_api::shell_words::split(&line, "") {
+        Ok(split) if split == config.runner => text(&line),
         _ => words(&config.runner),
     }
 }

@@ -1,10 +1,9 @@
-//! Values of options as they are written in a text.
+//! Values as people write them: durations and lists of GPUs. One reader for options, files and texts.
+
+use nexus_core::request::MAX_GPUS;
 
 /// Nothing lasts longer than this; larger numbers are slips.
 const LONGEST_SECONDS: u64 = 100 * 365 * 86_400;
-
-/// No GPU has a higher number.
-const LAST_GPU: u16 = 127;
 
 /// `4h`, `1h30m`, `90s`, as it would be typed.
 pub fn limit(seconds: u64) -> String {
@@ -48,7 +47,7 @@ pub fn duration(text: &str) -> Result<u64, String> {
 pub fn gpu_list(text: &str) -> Result<Vec<u16>, String> {
     let wrong = || format!("{text} is no list of GPUs, as in 0-3,5");
     let index = |part: &str| match part.chars().all(|c| c.is_ascii_digit()) {
-        true => part.parse::<u16>().ok().filter(|index| *index <= LAST_GPU).ok_or_else(wrong),
+        true => part.parse::<u16>().ok().filter(|index| *index < MAX_GPUS).ok_or_else(wrong),
         false => Err(wrong()),
     };
     let mut list = Vec::new();
