@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::amount::{GpuAmount, Vram};
 use crate::command::Command;
 use crate::env::Env;
 
@@ -29,6 +30,18 @@ pub struct JobSpec {
     pub priority: i32,
     #[serde(default)]
     pub retries: u32,
+    /// Failures that retries cover beside those they always do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub retry_on: Vec<RetryOn>,
+    /// Jobs that must complete before it starts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
+    /// Jobs that must end, in any way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after_any: Vec<String>,
+    /// Refused while an identical job is queued, runs or has completed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unique: bool,
     #[serde(default)]
     pub hold: bool,
     #[serde(default)]
@@ -63,6 +76,10 @@ impl JobSpec {
             request: JobRequest::default(),
             priority: 0,
             retries: 0,
+            retry_on: vec![],
+            after: vec![],
+            after_any: vec![],
+            unique: false,
             hold: false,
             tty: None,
             window: None,
@@ -70,6 +87,23 @@ impl JobSpec {
             rerun_of: None,
             session: None,
             one_terminal: false,
+        }
+    }
+}
+
+/// A failure that is tried again only if one asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RetryOn {
+    Timeout,
+}
+
+impl RetryOn {
+    pub const ALL: &[RetryOn] = &[RetryOn::Timeout];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            RetryOn::Timeout => "timeout",
         }
     }
 }
@@ -86,14 +120,24 @@ pub enum Session {
 }
 
 /// What it needs and how long it may take.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JobRequest {
-    pub gpus: u16,
+    /// None = as a rule of the configuration has it, else 1. A job that was taken always says it.
+    pub gpus: Option<GpuAmount>,
+    /// Memory of each of its GPUs, which it shares with others.
+    #[serde(rename = "vram_mib", skip_serializing_if = "Option::is_none")]
+    pub vram: Option<Vram>,
     /// None = 1 for a CPU job, 0 for a GPU job.
     pub cpus: Option<u16>,
+    /// Memory of the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ram_mib: Option<u64>,
     /// Allowed GPU indices.
     pub on: Option<Vec<u16>>,
+    /// GPUs whose name contains this, in any case of letters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_model: Option<String>,
     pub time_seconds: Option<u64>,
     pub signal: Option<SignalBefore>,
     pub grace_seconds: Option<u64>,
@@ -101,17 +145,15 @@ pub struct JobRequest {
     pub force: bool,
 }
 
-impl Default for JobRequest {
-    fn default() -> JobRequest {
-        JobRequest {
-            gpus: 1,
-            cpus: None,
-            on: None,
-            time_seconds: None,
-            signal: None,
-            grace_seconds: None,
-            force: false,
-        }
+impl JobRequest {
+    /// How much of GPUs it asks for.
+    pub fn amount(&self) -> GpuAmount {
+        self.gpus.unwrap_or(GpuAmount::ONE)
+    }
+
+    /// Whether others may be on its GPUs too.
+    pub fn shares(&self) -> bool {
+        self.amount().milli().is_some() || self.vram.is_some()
     }
 }
 
@@ -254,6 +296,15 @@ pub struct Run {
     /// Null while it is on.
     pub outcome: Option<RunOutcome>,
     pub log_dir: String,
+    /// The part of a GPU that it held; null where it had GPUs alone, or shared them by memory.
+    #[serde(default)]
+    pub part: Option<GpuAmount>,
+    /// Memory of each GPU that it was given, where it shared them.
+    #[serde(default)]
+    pub vram_mib: Option<u64>,
+    /// The most memory that it was seen to have on one GPU.
+    #[serde(default)]
+    pub peak_vram_mib: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -270,43 +321,25 @@ pub struct RunOutcome {
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Waiting {
     Held,
-    QueuePaused,
+    QueuePaused {
+        /// So many jobs failed one after another that the queue paused itself; null where somebody paused it.
+        #[serde(default)]
+        after_failures: Option<u32>,
+    },
     DiskFull,
     Stopping,
     Retry {
         until: String,
     },
+    /// Jobs that must complete or end first: some of them, and how many there are.
+    After {
+        jobs: Vec<String>,
+        count: u64,
+    },
     /// No waiting helps: no machine has that many among those allowed.
-    NoSuchGpus {
-        need: u16,
-        exist: u16,
-        on: Option<Vec<u16>>,
-        /// Those that take no job and are not counted: cut into instances, or left out by `gpus.use`.
-        #[serde(default)]
-        mig: Vec<u16>,
-        #[serde(default)]
-        left_out: Vec<u16>,
-    },
+    NoSuchGpus(GpusMissing),
     /// Of the machine that comes nearest; each GPU counts once.
-    Gpus {
-        need: u16,
-        free: u16,
-        on: Option<Vec<u16>>,
-        /// By jobs of this service.
-        #[serde(default)]
-        held: u16,
-        /// In use outside nexus, or by another service.
-        #[serde(default)]
-        outside: u16,
-        #[serde(default)]
-        paused: u16,
-        #[serde(default)]
-        unreadable: u16,
-        #[serde(default)]
-        mig: Vec<u16>,
-        #[serde(default)]
-        left_out: Vec<u16>,
-    },
+    Gpus(GpusMissing),
     NoSuchCpus {
         need: u16,
         exist: u16,
@@ -315,7 +348,56 @@ pub enum Waiting {
         need: u16,
         free: u16,
     },
+    /// Memory of the machine.
+    NoSuchRam {
+        need_mib: u64,
+        exist_mib: u64,
+    },
+    Ram {
+        need_mib: u64,
+        free_mib: u64,
+    },
     Next,
+}
+
+/// What is asked of GPUs and what stands against it. Every GPU is counted in one of the numbers, or listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GpusMissing {
+    /// GPUs; 1 for a part of one.
+    pub need: u16,
+    /// The part of one GPU; null where each is had whole, or shared by memory alone.
+    pub part: Option<GpuAmount>,
+    /// Memory of each that is shared.
+    pub vram_mib: Option<u64>,
+    pub on: Option<Vec<u16>>,
+    pub model: Option<String>,
+    /// Those that may be had some day as things are.
+    pub exist: u16,
+    pub free: u16,
+    /// By jobs of this service that have them alone.
+    pub held: u16,
+    /// Jobs that share them are on them, and the whole is asked for.
+    pub shared: u16,
+    /// Shared, and too little is left of what was given away.
+    pub full: u16,
+    /// Too little of their memory is free, with what was promised to jobs that have not taken it yet.
+    pub low_memory: u16,
+    /// More in use than the thresholds for sharing allow.
+    pub busy: u16,
+    /// In use outside nexus, or by another service.
+    pub outside: u16,
+    pub paused: u16,
+    pub unreadable: u16,
+    /// The most that is left on one of them: of its parts, and of its memory.
+    pub most_part: Option<GpuAmount>,
+    pub most_free_mib: Option<u64>,
+    /// Those that take no job and are not counted: cut into instances, left out by `gpus.use`, of another model,
+    /// with less memory than is asked for.
+    pub mig: Vec<u16>,
+    pub left_out: Vec<u16>,
+    pub other_model: Vec<u16>,
+    pub too_small: Vec<u16>,
 }
 
 /// Answer to a submission, in the order of the specs.

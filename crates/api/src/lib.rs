@@ -3,6 +3,7 @@
 //! Every format has a number. A newer one is refused, older ones stay readable; frozen samples of each
 //! are kept under `frozen/`.
 
+pub mod amount;
 pub mod command;
 pub mod config;
 pub mod edit;

@@ -12,7 +12,7 @@ mod write;
 
 use std::collections::BTreeMap;
 
-pub use options::{default_of, names, said, set, told};
+pub use options::{default_of, names, retry_on, said, set, told, vram};
 pub use read::read;
 pub use write::{Header, entry, write};
 

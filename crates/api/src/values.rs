@@ -1,4 +1,4 @@
-//! Values as people write them: durations and lists of GPUs. One reader for options, files and texts.
+//! Values as people write them: durations, sizes and lists of GPUs. One reader for options, files and texts.
 
 use nexus_core::request::MAX_GPUS;
 
@@ -40,6 +40,35 @@ pub fn duration(text: &str) -> Result<u64, String> {
     match digits.is_empty() && !text.is_empty() && total <= LONGEST_SECONDS {
         true => Ok(total),
         false => Err(wrong()),
+    }
+}
+
+/// `50MB`, `8 GiB`, in bytes; a K is 1,024.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text} is no size: a number and its unit, as in 512M or 8G");
+    let split = text.find(|letter: char| !letter.is_ascii_digit()).ok_or_else(wrong)?;
+    let number: u64 = text[..split].parse().map_err(|_| wrong())?;
+    let unit = match text[split..].trim().to_ascii_uppercase().as_str() {
+        "B" => 1,
+        "K" | "KB" | "KIB" => 1 << 10,
+        "M" | "MB" | "MIB" => 1 << 20,
+        "G" | "GB" | "GIB" => 1 << 30,
+        "T" | "TB" | "TIB" => 1 << 40,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(unit).filter(|bytes| *bytes < 1 << 60).ok_or_else(wrong)
+}
+
+/// The same in MiB, rounded up.
+pub fn mebibytes(text: &str) -> Result<u64, String> {
+    bytes(text).map(|bytes| bytes.div_ceil(1 << 20))
+}
+
+/// `8G`, `1536M`, as it would be typed.
+pub fn mebibytes_text(mib: u64) -> String {
+    match mib % 1024 {
+        0 if mib > 0 => format!("{}G", mib / 1024),
+        _ => format!("{mib}M"),
     }
 }
 

@@ -73,6 +73,21 @@ pub async fn choose_one(client: &Client, selector: &str) -> Result<Job, CliError
     }
 }
 
+/// Ids of the jobs that lists of selectors mean, as in `--after abc,last`.
+pub async fn meant(client: &Client, lists: &[String]) -> Result<Vec<String>, CliError> {
+    let mut selectors: Vec<String> = Vec::new();
+    for list in lists {
+        match list.starts_with('/') {
+            true => selectors.push(list.clone()),
+            false => selectors.extend(list.split(',').map(String::from)),
+        }
+    }
+    match selectors.is_empty() {
+        true => Ok(vec![]),
+        false => Ok(choose(client, &selectors, ANY).await?.into_iter().map(|job| job.id).collect()),
+    }
+}
+
 /// Those that name one job, and those that may name many.
 fn split(selectors: &[String]) -> Result<(Vec<String>, Vec<String>), CliError> {
     let (mut single, mut groups) = (Vec::new(), Vec::new());

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use nexus_api::amount::GpuAmount;
 use nexus_api::command::Command;
 use nexus_api::env::{Env, is_reserved};
-use nexus_api::jobs::{JobRequest, JobSpec, Session};
+use nexus_api::jobs::{JobRequest, JobSpec, RetryOn, Session};
 
 use crate::error::Usage;
 use crate::typed::AddArgs;
@@ -45,6 +46,11 @@ pub fn resolve(args: &AddArgs, around: Surroundings) -> Result<JobSpec, Usage> {
         request,
         priority: args.priority,
         retries: args.retries,
+        retry_on: retry_on(args)?,
+        // Ids as typed: they may be other selectors.
+        after: args.after.clone(),
+        after_any: args.after_any.clone(),
+        unique: args.unique,
         hold: args.hold,
         tty: args.no_tty.then_some(false),
         window: around.window,
@@ -69,18 +75,19 @@ pub fn command(words: &[String], escaped: bool) -> Result<Command, Usage> {
 }
 
 fn request(args: &AddArgs) -> Result<JobRequest, Usage> {
-    let gpus = args.gpus.as_deref().map(values::gpu_count).transpose()?.unwrap_or(1);
+    let gpus = args.gpus.as_deref().map(values::gpus).transpose()?;
+    let amount = gpus.unwrap_or(GpuAmount::ONE);
     let on = allowed(&args.on)?;
-    if let Some(on) = &on {
-        if gpus == 0 {
-            return Err(Usage::new("--on names GPUs and --gpus 0 asks for none", "leave out one of them"));
-        }
-        if usize::from(gpus) > on.len() {
-            return Err(Usage::new(
-                format!("--gpus {gpus} asks for more GPUs than the {} that --on allows", on.len()),
-                format!("--gpus {}", on.len()),
-            ));
-        }
+    let vram = args.vram.as_deref().map(values::vram).transpose()?;
+    let of_gpus = [("--on", on.is_some()), ("--vram", vram.is_some()), ("--gpu-model", args.gpu_model.is_some())];
+    if let Some((option, _)) = of_gpus.into_iter().find(|(_, given)| *given && amount.is_none()) {
+        return Err(Usage::new(format!("{option} is about GPUs and --gpus 0 asks for none"), "leave out one of them"));
+    }
+    if let Some(on) = on.as_ref().filter(|on| usize::from(amount.count()) > on.len()) {
+        return Err(Usage::new(
+            format!("--gpus {amount} asks for more GPUs than the {} that --on allows", on.len()),
+            format!("--gpus {}", on.len()),
+        ));
     }
     let time_seconds = args.time.as_deref().map(|text| values::duration("--time", text)).transpose()?;
     if time_seconds == Some(0) {
@@ -97,7 +104,31 @@ fn request(args: &AddArgs) -> Result<JobRequest, Usage> {
         _ => {}
     }
     let grace_seconds = args.grace.as_deref().map(|text| values::duration("--grace", text)).transpose()?;
-    Ok(JobRequest { gpus, cpus: args.cpus, on, time_seconds, signal, grace_seconds, force: args.force })
+    Ok(JobRequest {
+        gpus,
+        vram,
+        cpus: args.cpus,
+        ram_mib: args.ram.as_deref().map(values::ram).transpose()?,
+        on,
+        gpu_model: args.gpu_model.as_deref().map(|name| named("--gpu-model", name)).transpose()?,
+        time_seconds,
+        signal,
+        grace_seconds,
+        force: args.force,
+    })
+}
+
+fn retry_on(args: &AddArgs) -> Result<Vec<RetryOn>, Usage> {
+    let mut failures = Vec::new();
+    for list in &args.retry_on {
+        failures.extend(values::retry_on(list)?);
+    }
+    if !failures.is_empty() && args.retries == 0 {
+        return Err(Usage::new("--retry-on without --retries tries nothing again", "--retries 3"));
+    }
+    failures.sort_unstable();
+    failures.dedup();
+    Ok(failures)
 }
 
 fn allowed(lists: &[String]) -> Result<Option<Vec<u16>>, Usage> {
@@ -211,7 +242,7 @@ mod tests {
     #[test]
     fn options_end_where_the_command_begins() {
         let spec = typed(&["--gpus", "2", "prog", "--gpus", "4"]).unwrap();
-        assert_eq!((spec.request.gpus, spec.command), (2, argv(&["prog", "--gpus", "4"])));
+        assert_eq!((spec.request.amount(), spec.command), (GpuAmount::whole(2), argv(&["prog", "--gpus", "4"])));
         assert!(Typed::try_parse_from(["add", "--gpu", "2", "prog"]).is_err(), "a mistyped option is no command");
         assert!(Typed::try_parse_from(["add"]).is_err());
     }
@@ -254,7 +285,7 @@ mod tests {
         ])
         .unwrap();
         assert_eq!((spec.priority, spec.tags), (-5, vec!["a".to_string(), "b".to_string()]));
-        assert_eq!((spec.request.gpus, spec.request.on), (3, Some(vec![0, 2, 3])));
+        assert_eq!((spec.request.amount(), spec.request.on), (GpuAmount::whole(3), Some(vec![0, 2, 3])));
         assert_eq!((spec.request.time_seconds, spec.tty), (Some(5400), Some(false)));
     }
 

@@ -21,12 +21,21 @@ pub struct AddArgs {
     /// A project, for project:x
     #[arg(long)]
     pub project: Option<String>,
-    /// How many GPUs it needs, 0 for a job on the CPU [default: 1]
+    /// How many GPUs it needs, or the part of one, as in 2, 0.5; 0 for a job on the CPU [default: 1]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub gpus: Option<String>,
+    /// Shares a GPU: how much of its memory it needs, as in 8G, or auto for what earlier runs reached
+    #[arg(long, value_name = "SIZE|auto")]
+    pub vram: Option<String>,
     /// How many CPUs it needs [default: 1 for a CPU job, else 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub cpus: Option<u16>,
+    /// How much memory of the machine it needs, as in 16G
+    #[arg(long, value_name = "SIZE")]
+    pub ram: Option<String>,
+    /// GPUs whose name contains this, as in A100
+    #[arg(long, value_name = "NAME")]
+    pub gpu_model: Option<String>,
     /// GPUs it may use, as in 0-3,5
     #[arg(long, value_name = "GPUS")]
     pub on: Vec<String>,
@@ -45,6 +54,18 @@ pub struct AddArgs {
     /// How often it is tried again when it fails
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub retries: u32,
+    /// Tries it again after this failure too: timeout
+    #[arg(long, value_name = "FAILURE")]
+    pub retry_on: Vec<String>,
+    /// Starts it when these jobs have completed; if one does not, it fails
+    #[arg(long, value_name = "ID")]
+    pub after: Vec<String>,
+    /// Starts it when these jobs have ended in any way
+    #[arg(long, value_name = "ID")]
+    pub after_any: Vec<String>,
+    /// Refuses it if an identical job is queued, runs or has completed
+    #[arg(long)]
+    pub unique: bool,
     /// Sets a variable for it
     #[arg(long, value_name = "NAME=VALUE")]
     pub env: Vec<String>,

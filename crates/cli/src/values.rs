@@ -1,12 +1,11 @@
 //! Reads the values of options: durations, counts and lists of GPUs, signals, variables.
 
-use nexus_api::jobs::SignalBefore;
+use nexus_api::amount::{GpuAmount, NoAmount, Vram};
+use nexus_api::jobs::{RetryOn, SignalBefore};
+use nexus_api::{queue_text, values};
 
 use crate::error::Usage;
 use crate::signals;
-
-/// No machine has more; the service refuses it too.
-const MAX_GPUS: u16 = 128;
 
 /// `4h`, `90s`, `1h30m`, `2d`: a unit is required.
 pub fn duration(option: &str, text: &str) -> Result<u64, Usage> {
@@ -21,33 +20,49 @@ pub fn duration(option: &str, text: &str) -> Result<u64, Usage> {
     nexus_api::values::duration(text).map_err(|_| bad())
 }
 
-/// A whole number of GPUs; what looks like something else is told apart.
-pub fn gpu_count(text: &str) -> Result<u16, Usage> {
-    if let Ok(count) = text.parse::<u16>() {
-        return match count <= MAX_GPUS {
-            true => Ok(count),
-            false => Err(Usage::new(format!("--gpus {text} is more than any machine has"), "--gpus 1")),
-        };
-    }
+/// Whole GPUs or a part of one; what looks like something else is told apart.
+pub fn gpus(text: &str) -> Result<GpuAmount, Usage> {
+    let no = match GpuAmount::parse(text) {
+        Ok(amount) => return Ok(amount),
+        Err(no) => no,
+    };
     if let Ok(list) = gpu_list("--gpus", text) {
-        let count = list.len();
         return Err(Usage::new(
             format!("--gpus {text} is a list, and --gpus takes a number of GPUs"),
-            format!("--gpus {count} --on {text}"),
+            format!("--gpus {} --on {text}", list.len()),
         ));
     }
-    match text.parse::<f64>() {
-        Ok(part) if part > 0.0 && part < 1.0 => Err(Usage::new(
-            format!("--gpus {text}: parts of a GPU come in a later version"),
-            "--gpus 1, or --gpus 0 for a job on the CPU",
-        )),
-        Ok(part) if part > 1.0 && part <= f64::from(MAX_GPUS) => Err(Usage::new(
-            format!("--gpus {text} is not a whole number of GPUs"),
-            format!("--gpus {}", part.ceil() as u16),
-        )),
-        _ if text.is_empty() => Err(Usage::new("--gpus needs a number", "--gpus 1, or --gpus 0 for the CPU")),
-        _ => Err(Usage::new(format!("--gpus {text} is no number of GPUs"), "--gpus 1, or --gpus 0 for the CPU")),
+    let usual = "--gpus 1, --gpus 0.5 for a part of one, or --gpus 0 for the CPU";
+    Err(match no {
+        NoAmount::TooMany => Usage::new(format!("--gpus {text} is more than any machine has"), "--gpus 1"),
+        NoAmount::Uneven { rounded_up } => {
+            Usage::new(format!("--gpus {text} is not a whole number of GPUs"), format!("--gpus {rounded_up}"))
+        }
+        NoAmount::TooFine => Usage::new(
+            format!("--gpus {text} is finer than a thousandth of a GPU"),
+            format!("--gpus {}", &text[..text.find('.').map_or(0, |point| point + 4)]),
+        ),
+        NoAmount::NoNumber if text.is_empty() => Usage::new("--gpus needs a number", usual),
+        NoAmount::NoNumber => Usage::new(format!("--gpus {text} is no number of GPUs"), usual),
+    })
+}
+
+/// `8G`, `auto`
+pub fn vram(text: &str) -> Result<Vram, Usage> {
+    queue_text::vram(text).map_err(|error| Usage::new(format!("--vram: {error}"), "--vram 8G, or --vram auto"))
+}
+
+/// In MiB.
+pub fn ram(text: &str) -> Result<u64, Usage> {
+    let bad = |error: String| Usage::new(format!("--ram: {error}"), "--ram 16G");
+    match values::mebibytes(text).map_err(bad)? {
+        0 => Err(bad(format!("{text} is no memory to run in"))),
+        mib => Ok(mib),
     }
+}
+
+pub fn retry_on(text: &str) -> Result<Vec<RetryOn>, Usage> {
+    queue_text::retry_on(text).map_err(|error| Usage::new(format!("--retry-on: {error}"), "--retry-on timeout"))
 }
 
 /// `0-3,5`
@@ -113,16 +128,31 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_count_is_not_a_list_or_a_part() {
-        assert_eq!(gpu_count("0"), Ok(0));
-        assert_eq!(gpu_count("4"), Ok(4));
-        assert!(hint(gpu_count("0,1")).contains("--on 0,1"));
-        assert!(hint(gpu_count("0-3")).contains("--on 0-3"));
-        assert_eq!(hint(gpu_count("1.5")), "--gpus 2");
-        assert!(gpu_count("0.5").unwrap_err().error.contains("later version"));
+    fn an_amount_of_gpus_is_not_a_list() {
+        assert_eq!(gpus("0"), Ok(GpuAmount::NONE));
+        assert_eq!(gpus("4"), Ok(GpuAmount::whole(4)));
+        assert_eq!(gpus("0.5"), Ok(GpuAmount::part(500).unwrap()));
+        assert!(hint(gpus("0,1")).contains("--on 0,1"));
+        assert!(hint(gpus("0-3")).contains("--on 0-3"));
+        assert_eq!(hint(gpus("1.5")), "--gpus 2");
+        assert_eq!(hint(gpus("0.33333")), "--gpus 0.333");
+        assert_eq!(hint(gpus(".33333")), "--gpus .333");
         for bad in ["", "x", "-1", "129", "99999", "1e9", "NaN", "inf"] {
-            assert!(gpu_count(bad).is_err(), "{bad}");
+            assert!(gpus(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn memory_has_a_unit_and_failures_a_name() {
+        assert_eq!(vram("8G"), Ok(Vram::Mib(8192)));
+        assert_eq!(vram("auto"), Ok(Vram::Auto));
+        assert_eq!(ram("1536MB"), Ok(1536));
+        for bad in ["", "8", "0G", "-1G", "8X", "99999999G", "automatic"] {
+            assert!(vram(bad).is_err() && ram(bad).is_err(), "{bad}");
+        }
+        assert_eq!(retry_on("timeout"), Ok(vec![RetryOn::Timeout]));
+        assert!(retry_on("gpu-oom").unwrap_err().error.contains("anyway"));
+        assert!(retry_on("never").is_err());
     }
 
     #[test]

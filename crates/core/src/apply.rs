@@ -5,13 +5,15 @@
 
 mod revise;
 
-use crate::event::{Event, NewJob, Requeue};
+use std::collections::VecDeque;
+
+use crate::event::{Event, NewJob, QueuePause, Requeue};
 use crate::ids::{JobId, MachineId, RunId};
-use crate::job::{End, Job, KillReason, Place, State};
+use crate::job::{End, Failure, Job, KillReason, Place, State};
 use crate::machine::Machine;
 use crate::policy::Policy;
-use crate::request::GpuSet;
-use crate::run::{Outcome, Phase, StopCause};
+use crate::request::{GpuSet, Raise};
+use crate::run::{Outcome, Phase, Run, StopCause};
 use crate::time::Time;
 use crate::world::World;
 
@@ -99,6 +101,8 @@ pub enum Refusal {
     /// Ended, or never existed: the World does not know it.
     NotLive(JobId),
     WrongState(JobId),
+    /// It would wait for itself.
+    Circular(JobId),
     /// GPUs that the machine does not have.
     NoSuchGpus {
         machine: MachineId,
@@ -135,7 +139,7 @@ pub fn command(world: &mut World, command: Command, now: Time) -> Result<Vec<Eve
         Command::First(ids) => first(world, &ids)?,
         Command::Revise(revision) => return revise::revise(world, revision, now),
         Command::PauseQueue if world.queue_paused() => vec![],
-        Command::PauseQueue => vec![Event::QueuePaused],
+        Command::PauseQueue => vec![Event::QueuePaused(QueuePause::ByUser)],
         Command::ResumeQueue if !world.queue_paused() => vec![],
         Command::ResumeQueue => vec![Event::QueueResumed],
         Command::PauseGpus { machine, gpus } => pause(world, machine, gpus, true)?,
@@ -146,7 +150,7 @@ pub fn command(world: &mut World, command: Command, now: Time) -> Result<Vec<Eve
             std::iter::once(Event::Stopping).chain(stops).collect()
         }
     };
-    Ok(record(world, events))
+    Ok(record(world, events, now))
 }
 
 /// Events a report makes, already recorded in the World.
@@ -166,12 +170,12 @@ pub fn report(world: &mut World, report: Report, policy: &Policy, now: Time) -> 
         Report::NotStarted { ran: false, .. } => vec![],
         Report::Machine(machine) => match world.machines().find(|known| **known == machine) {
             Some(_) => vec![],
-            None => vec![Event::MachineRead(machine)],
+            None => peaks(world, &machine).chain([Event::MachineRead(machine.clone())]).collect(),
         },
         Report::Disk { full } if full != world.disk_full() => vec![Event::DiskFull { full }],
         Report::Disk { .. } => vec![],
     };
-    record(world, events)
+    record(world, events, now)
 }
 
 /// The command with only those jobs that it fits now: for jobs named as a group, of which one may have
@@ -199,16 +203,48 @@ fn run_ended(world: &World, id: RunId, outcome: Outcome, at: Time, policy: &Poli
     let next = if let (Outcome::MachineError { .. }, true) = (&outcome, nobody_asked) {
         let failures = job.retries.start_failures + 1;
         (failures < policy.start_attempts).then(|| (Requeue::StartFailed, policy.wait_before_retry(failures)))
-    } else if nobody_asked && end.may_be_retried() && job.retries.used < job.retries.allowed {
+    } else if nobody_asked && end.may_be_retried(&job.retries) && job.retries.used < job.retries.allowed {
         Some((Requeue::Retry, policy.wait_before_retry(job.retries.used + 1)))
     } else {
         None
     };
-    let follows = match next {
-        Some((why, wait)) => Event::Requeued { job: job.id, why, not_before: Some(now.after(wait)) },
-        None => Event::JobEnded { job: job.id, end, at },
-    };
-    vec![Event::RunEnded { run: id, outcome, at }, follows]
+    let mut events = vec![Event::RunEnded { run: id, outcome, at }];
+    match next {
+        Some((why, wait)) => {
+            let raise = raise(world, job, run, &end);
+            events.push(Event::Requeued { job: job.id, why, not_before: Some(now.after(wait)), raise });
+        }
+        None => {
+            let failed = matches!(end, End::Failed(_));
+            events.push(Event::JobEnded { job: job.id, end, at });
+            let failures = world.failures() + 1;
+            if failed && !world.queue_paused() && (1..=failures).contains(&policy.pause_after_failures) {
+                events.push(Event::QueuePaused(QueuePause::AfterFailures(failures)));
+            }
+        }
+    }
+    events
+}
+
+/// What the job asks for instead, if it ran out of GPU memory that it shared.
+fn raise(world: &World, job: &Job, run: &Run, end: &End) -> Option<Raise> {
+    if !matches!(end, End::Failed(Failure::GpuOom)) {
+        return None;
+    }
+    let share = world.resolved(&job.request).share.or(job.request.share);
+    match Raise::after(run.lease.share.and(share), run.peak_mib)? {
+        // No GPU has that much: all of one is the most there is.
+        Raise::Mib(mib) if u64::from(mib) > world.most_memory(&job.request) => Some(Raise::Alone),
+        raise => Some(raise),
+    }
+}
+
+/// Runs that were seen with more memory than before.
+fn peaks<'a>(world: &'a World, machine: &'a Machine) -> impl Iterator<Item = Event> + 'a {
+    world.active_runs().filter(|run| run.lease.machine == machine.id).filter_map(|run| {
+        let mib = machine.gpus.iter().map(|gpu| gpu.used_by(run.id.job)).max().unwrap_or(0);
+        (mib > run.peak_mib).then_some(Event::Peaked { run: run.id, mib })
+    })
 }
 
 /// All jobs or none: the events of each, or the first that does not fit.
@@ -272,9 +308,33 @@ fn first(world: &World, ids: &[JobId]) -> Result<Vec<Event>, Refusal> {
         .collect())
 }
 
-fn record(world: &mut World, events: Vec<Event>) -> Vec<Event> {
-    for event in &events {
-        world.record(event);
+/// Takes events in, and what follows from them: a job that ends may fail those that were to come after it.
+fn record(world: &mut World, events: Vec<Event>, now: Time) -> Vec<Event> {
+    let mut coming: VecDeque<Event> = events.into();
+    let mut happened = Vec::with_capacity(coming.len());
+    while let Some(event) = coming.pop_front() {
+        if let Event::JobEnded { job, end, at } = &event {
+            // It was to end, and another's end came first.
+            if world.job(*job).is_none() {
+                continue;
+            }
+            let failed = world.children(*job).filter(|(_, any_end)| !any_end && *end != End::Completed);
+            let end = End::Failed(Failure::Dependency { parent: *job });
+            coming.extend(failed.map(|(child, _)| Event::JobEnded { job: child, end: end.clone(), at: *at }));
+        }
+        let failed_already = match &event {
+            Event::Submitted(NewJob { id, needs, .. }) | Event::Edited { job: id, needs: Some(needs) } => {
+                needs.failed_parent.map(|parent| (*id, parent))
+            }
+            _ => None,
+        };
+        coming.extend(failed_already.map(|(job, parent)| Event::JobEnded {
+            job,
+            end: End::Failed(Failure::Dependency { parent }),
+            at: now,
+        }));
+        world.record(&event);
+        happened.push(event);
     }
-    events
+    happened
 }

@@ -3,48 +3,105 @@
 use std::collections::BTreeMap;
 
 use crate::ids::MachineId;
-use crate::job::State;
-use crate::request::GpuSet;
+use crate::job::{Job, State};
+use crate::request::{Share, Vram, WHOLE_MILLI};
+use crate::run::{HeldShare, Run};
 use crate::world::World;
+
+/// What is given away of one GPU.
+#[derive(Default)]
+struct Given {
+    alone: bool,
+    milli: u64,
+    shares: Vec<HeldShare>,
+}
 
 /// The first rule that is broken, in words.
 pub fn check(world: &World) -> Result<(), String> {
-    let mut gpus: BTreeMap<MachineId, GpuSet> = BTreeMap::new();
-    let mut cpus: BTreeMap<MachineId, u32> = BTreeMap::new();
+    let mut gpus: BTreeMap<(MachineId, u16), Given> = BTreeMap::new();
+    let mut held: BTreeMap<MachineId, (u32, u64)> = BTreeMap::new();
     for run in world.active_runs() {
         let lease = run.lease;
-        let taken = gpus.entry(lease.machine).or_default();
-        if taken.overlaps(lease.gpus) {
-            return Err(format!("{} holds a GPU of {:?} that another run holds", run.id, lease.gpus));
+        for index in lease.gpus.iter() {
+            let given = gpus.entry((lease.machine, index)).or_default();
+            if given.alone || lease.share.is_none() && !given.shares.is_empty() {
+                return Err(format!("{} holds GPU {index} of {:?} beside one that holds it alone", run.id, lease.gpus));
+            }
+            match lease.share {
+                None => given.alone = true,
+                Some(share) => {
+                    given.milli += u64::from(share.milli);
+                    given.shares.push(share);
+                }
+            }
         }
-        *taken = taken.union(lease.gpus);
-        *cpus.entry(lease.machine).or_default() += u32::from(lease.cpus);
+        let (cpus, ram) = held.entry(lease.machine).or_default();
+        *cpus += u32::from(lease.cpus);
+        *ram += u64::from(lease.ram_mib);
         let job = world.job(run.id.job).ok_or_else(|| format!("{} has no job", run.id))?;
-        if job.runs != run.id.number {
-            return Err(format!("{} runs while its job counts {} runs", run.id, job.runs));
+        as_asked(run, job)?;
+    }
+    for ((machine, index), given) in &gpus {
+        if given.milli > u64::from(WHOLE_MILLI) {
+            return Err(format!("{} thousandths of GPU {index} are given away", given.milli));
         }
-        if lease.gpus.len() != usize::from(job.request.gpus) || lease.cpus != job.request.cpus {
-            return Err(format!("{} holds {lease:?}, its job asked for {:?}", run.id, job.request));
-        }
-        if job.request.on.is_some_and(|on| !lease.gpus.minus(on).is_empty()) {
-            return Err(format!("{} holds GPUs {:?} outside of those allowed", run.id, lease.gpus));
+        let machine = world.machines().find(|known| known.id == *machine);
+        let gpu = machine.and_then(|machine| machine.gpus.iter().find(|gpu| gpu.index == *index));
+        if let Some(gpu) = gpu {
+            let promised: u64 = given.shares.iter().map(|share| share.of(gpu.memory_mib)).sum();
+            if promised > gpu.memory_mib {
+                return Err(format!("{promised} MiB of the {} of GPU {index} are promised", gpu.memory_mib));
+            }
         }
     }
     for machine in world.machines() {
-        let used = cpus.get(&machine.id).copied().unwrap_or(0);
-        if used > u32::from(machine.cpus) {
-            return Err(format!("{} CPUs are held of {} on {}", used, machine.cpus, machine.name));
+        let (cpus, ram) = held.get(&machine.id).copied().unwrap_or_default();
+        if cpus > u32::from(machine.cpus) || ram > machine.ram_mib {
+            let (all, memory) = (machine.cpus, machine.ram_mib);
+            return Err(format!("{cpus} CPUs of {all} and {ram} MiB of {memory} are held on {}", machine.name));
         }
     }
     indices_match(world)
+}
+
+/// A run holds what its job asked for.
+fn as_asked(run: &Run, job: &Job) -> Result<(), String> {
+    let (lease, request) = (run.lease, &job.request);
+    if job.runs != run.id.number {
+        return Err(format!("{} runs while its job counts {} runs", run.id, job.runs));
+    }
+    let vram_mib = |vram| match vram {
+        Vram::Mib(mib) => Some(mib),
+        Vram::Unsaid | Vram::Learned(_) => None,
+    };
+    let share = request.share.map(|share| HeldShare { milli: share.milli, vram_mib: vram_mib(share.vram) });
+    let learned = matches!(request.share, Some(Share { vram: Vram::Learned(_), .. }));
+    let same = lease.gpus.len() == usize::from(request.gpus)
+        && (lease.cpus, lease.ram_mib) == (request.cpus, request.ram_mib)
+        && (lease.share == share || learned);
+    if !same {
+        return Err(format!("{} holds {lease:?}, its job asked for {request:?}", run.id));
+    }
+    if request.on.is_some_and(|on| !lease.gpus.minus(on).is_empty()) {
+        return Err(format!("{} holds GPUs {:?} outside of those allowed", run.id, lease.gpus));
+    }
+    match job.state {
+        State::Active(_) => Ok(()),
+        _ => Err(format!("{} runs while its job is {:?}", run.id, job.state)),
+    }
 }
 
 fn indices_match(world: &World) -> Result<(), String> {
     let ready: u64 = world.ready().values().map(|bucket| bucket.len() as u64).sum();
     let (mut held, mut queued, mut delayed, mut active) = (0, 0, 0, 0);
     for job in world.jobs() {
+        if let Some(parent) = world.parents(job.id).iter().find(|parent| world.job(parent.job).is_none()) {
+            return Err(format!("{} waits for {}, which is gone", job.id, parent.job));
+        }
         match job.state {
             State::Held => held += 1,
+            State::Active(_) if !world.parents(job.id).is_empty() => return Err(format!("{} runs too early", job.id)),
+            State::Queued { .. } if !world.parents(job.id).is_empty() => {}
             State::Queued { not_before: None } => queued += 1,
             State::Queued { not_before: Some(_) } => delayed += 1,
             State::Active(_) => active += 1,

@@ -3,7 +3,7 @@
 use crate::ids::{JobId, MachineId, RunId};
 use crate::job::{End, Place};
 use crate::machine::Machine;
-use crate::request::Request;
+use crate::request::{Raise, Request, Same};
 use crate::run::{Lease, Outcome, StopCause};
 use crate::time::Time;
 
@@ -51,18 +51,25 @@ pub enum Event {
         outcome: Outcome,
         at: Time,
     },
+    /// The run was seen with more memory on one of its GPUs than before.
+    Peaked {
+        run: RunId,
+        mib: u32,
+    },
     /// Back in the queue after a run; follows its `RunEnded`.
     Requeued {
         job: JobId,
         why: Requeue,
         not_before: Option<Time>,
+        /// What it asks for from now on, where that is more than before.
+        raise: Option<Raise>,
     },
     JobEnded {
         job: JobId,
         end: End,
         at: Time,
     },
-    QueuePaused,
+    QueuePaused(QueuePause),
     QueueResumed,
     /// Goes with the card, whatever number it has after the next boot.
     GpuPaused {
@@ -85,21 +92,45 @@ pub enum Event {
     Stopping,
 }
 
+/// Who paused the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueuePause {
+    ByUser,
+    /// So many jobs failed one after another.
+    AfterFailures(u32),
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewJob {
     pub id: JobId,
-    pub request: Request,
+    pub needs: Needs,
     pub priority: i32,
-    pub retries: u32,
     pub held: bool,
     pub at: Time,
 }
 
 /// What scheduling keeps of a spec, but for the priority.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     pub request: Request,
+    pub same: Same,
+    /// The most memory that earlier runs of the same command had on one GPU; 0 = not known. For those that ask for
+    /// what was learned.
+    pub learned_mib: u32,
     pub retries: u32,
+    pub retry_on_timeout: bool,
+    /// Live jobs that come before it.
+    pub after: Vec<Parent>,
+    /// A job that was to come before it has ended already, and did not complete.
+    pub failed_parent: Option<JobId>,
+}
+
+/// A job that another waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Parent {
+    pub job: JobId,
+    /// Any end will do.
+    pub any_end: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

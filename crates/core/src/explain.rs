@@ -3,23 +3,31 @@
 use std::collections::BTreeMap;
 
 use crate::decide::place::place;
+use crate::decide::whole_waits;
 use crate::free::Free;
 use crate::ids::{JobId, MachineId};
 use crate::job::State;
 use crate::request::Request;
+use crate::run::Lease;
 use crate::waiting::Waiting;
 use crate::world::World;
+
+/// Jobs that are named as those that must end first; the rest is counted.
+const NAMED: usize = 3;
 
 /// Answers for many jobs at one moment; equal requests are looked at once.
 pub struct Explainer<'a> {
     world: &'a World,
-    free: BTreeMap<MachineId, Free>,
+    free: BTreeMap<MachineId, Free<'a>>,
+    whole: BTreeMap<MachineId, Free<'a>>,
+    whole_waits: bool,
     known: BTreeMap<Request, Waiting>,
 }
 
 impl<'a> Explainer<'a> {
     pub fn new(world: &'a World) -> Explainer<'a> {
-        Explainer { world, free: world.free(), known: BTreeMap::new() }
+        let whole = world.machines().map(|machine| (machine.id, Free::whole(machine))).collect();
+        Explainer { world, free: world.free(), whole, whole_waits: whole_waits(world), known: BTreeMap::new() }
     }
 
     /// None for a job that does not wait.
@@ -28,6 +36,11 @@ impl<'a> Explainer<'a> {
         match job.state {
             State::Active(_) => None,
             State::Held => Some(Waiting::Held),
+            State::Queued { .. } if !self.world.parents(id).is_empty() => {
+                let parents = self.world.parents(id);
+                let jobs = parents.iter().take(NAMED).map(|parent| parent.job).collect();
+                Some(Waiting::After { jobs, count: parents.len() as u64 })
+            }
             // Its wait may be over: then it stands in the queue already.
             State::Queued { not_before: Some(until) } if !self.is_ready(job.request, id) => {
                 Some(Waiting::Retry { until })
@@ -55,22 +68,27 @@ impl<'a> Explainer<'a> {
         place.zip(bucket).is_some_and(|(place, bucket)| bucket.contains(&(place, id)))
     }
 
+    /// Where it would start now.
+    pub fn place(&self, request: &Request) -> Result<Lease, Waiting> {
+        place(&self.world.resolved(request), &self.free, self.whole_waits)
+    }
+
     fn look(&self, request: &Request) -> Waiting {
+        let request = self.world.resolved(request);
         // What no machine could ever give is said first: no waiting helps there.
-        let whole: BTreeMap<MachineId, Free> =
-            self.world.machines().map(|machine| (machine.id, Free::whole(machine))).collect();
-        match place(request, &whole) {
-            Err(Waiting::Gpus { need, on, count }) => return Waiting::NoSuchGpus { need, on, count },
+        match place(&request, &self.whole, false) {
+            Err(Waiting::Gpus { request, count }) => return Waiting::NoSuchGpus { request, count },
             Err(Waiting::Cpus { need, free }) => return Waiting::NoSuchCpus { need, exist: free },
+            Err(Waiting::Ram { need_mib, free_mib }) => return Waiting::NoSuchRam { need_mib, exist_mib: free_mib },
             _ => {}
         }
-        if self.world.queue_paused() {
-            return Waiting::QueuePaused;
+        if let Some(pause) = self.world.queue_pause() {
+            return Waiting::QueuePaused(pause);
         }
         if self.world.disk_full() {
             return Waiting::DiskFull;
         }
-        match place(request, &self.free) {
+        match self.place(&request) {
             Ok(_) => Waiting::Next,
             Err(waiting) => waiting,
         }

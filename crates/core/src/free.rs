@@ -1,26 +1,53 @@
-//! What of a machine can be had, and what is in the way of the rest.
+//! What of a machine can be had: each GPU looked at by one filter, which says why not where it says no.
 
-use crate::machine::{Machine, Obstacle};
-use crate::request::{GpuSet, Request};
-use crate::run::Lease;
+use std::cmp::Reverse;
 
-/// Every GPU of a machine stands in one of `gpus`, `held`, `outside`, `unreadable`, `mig` and `left_out`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Free {
-    /// Nobody holds them and nothing is in the way, but for a pause.
-    pub gpus: GpuSet,
-    /// A run holds them.
-    pub held: GpuSet,
-    /// In use outside nexus.
-    pub outside: GpuSet,
-    pub unreadable: GpuSet,
-    pub mig: GpuSet,
-    pub left_out: GpuSet,
-    /// Whichever of them are paused.
-    pub paused: GpuSet,
-    /// The order in which they are taken.
-    pub order: Vec<u16>,
+use crate::ids::JobId;
+use crate::machine::{Gpu, Machine, Obstacle, Shares};
+use crate::request::{GpuSet, Request, Share, Vram, WHOLE_MILLI};
+use crate::run::{HeldShare, Lease};
+
+/// What is left of a machine.
+#[derive(Clone, Debug)]
+pub struct Free<'a> {
+    pub machine: &'a Machine,
     pub cpus: u16,
+    pub ram_mib: u64,
+    rooms: Vec<Room<'a>>,
+}
+
+/// What is left of a GPU.
+#[derive(Clone, Debug)]
+struct Room<'a> {
+    gpu: &'a Gpu,
+    obstacle: Option<Obstacle>,
+    paused: bool,
+    /// A run has it alone.
+    alone: bool,
+    /// Given away to runs that share it.
+    milli: u16,
+    promised_mib: u64,
+    sharers: u16,
+    /// Read as free, without what was promised and is not taken yet.
+    free_mib: u64,
+    busy: bool,
+}
+
+/// Why a GPU does not take a request now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum No {
+    LeftOut,
+    Mig,
+    OtherModel,
+    TooSmall,
+    Unreadable,
+    Outside,
+    Held,
+    Shared,
+    Full,
+    LowMemory,
+    Busy,
+    Paused,
 }
 
 /// The GPUs that a request allows on one machine, each counted once.
@@ -28,73 +55,221 @@ pub struct Free {
 pub struct GpuCount {
     pub free: u16,
     pub held: u16,
+    pub shared: u16,
+    pub full: u16,
+    pub low_memory: u16,
+    pub busy: u16,
     pub outside: u16,
     pub paused: u16,
     pub unreadable: u16,
+    /// The most that is left on one that is shared or could be.
+    pub most_milli: u16,
+    pub most_free_mib: u64,
     /// Take no job however long one waits, and are named instead of counted.
     pub mig: GpuSet,
     pub left_out: GpuSet,
+    pub other_model: GpuSet,
+    pub too_small: GpuSet,
 }
 
 impl GpuCount {
     /// Those that a job may have some day as things are.
     pub fn exist(&self) -> u16 {
-        self.free + self.held + self.outside + self.paused + self.unreadable
+        let passing = [self.held, self.shared, self.full, self.low_memory, self.busy, self.outside, self.paused];
+        self.free + self.unreadable + passing.iter().sum::<u16>()
+    }
+
+    fn add(&mut self, no: No, index: u16) {
+        let counted = match no {
+            No::LeftOut => return self.left_out.insert(index),
+            No::Mig => return self.mig.insert(index),
+            No::OtherModel => return self.other_model.insert(index),
+            No::TooSmall => return self.too_small.insert(index),
+            No::Unreadable => &mut self.unreadable,
+            No::Outside => &mut self.outside,
+            No::Held => &mut self.held,
+            No::Shared => &mut self.shared,
+            No::Full => &mut self.full,
+            No::LowMemory => &mut self.low_memory,
+            No::Busy => &mut self.busy,
+            No::Paused => &mut self.paused,
+        };
+        *counted += 1;
     }
 }
 
-impl Free {
+impl<'a> Free<'a> {
     /// The machine as it is while no run holds anything.
-    pub fn of(machine: &Machine, paused: GpuSet) -> Free {
-        let mut free = Free { paused, order: machine.order(), cpus: machine.cpus, ..Free::default() };
-        for gpu in &machine.gpus {
-            let class = match gpu.obstacle {
-                None => &mut free.gpus,
-                Some(Obstacle::InUse | Obstacle::Locked) => &mut free.outside,
-                Some(Obstacle::Unreadable) => &mut free.unreadable,
-                Some(Obstacle::Mig) => &mut free.mig,
-                Some(Obstacle::LeftOut) => &mut free.left_out,
-            };
-            class.insert(gpu.index);
+    pub fn of(machine: &'a Machine, paused: GpuSet) -> Free<'a> {
+        let room = |gpu: &'a Gpu| Room {
+            gpu,
+            obstacle: gpu.obstacle,
+            paused: paused.contains(gpu.index),
+            alone: false,
+            milli: 0,
+            promised_mib: 0,
+            sharers: 0,
+            free_mib: gpu.free_mib.min(gpu.memory_mib),
+            busy: gpu.busy,
+        };
+        let rooms = machine.gpus.iter().map(room).collect();
+        Free { machine, cpus: machine.cpus, ram_mib: machine.ram_mib, rooms }
+    }
+
+    /// The machine if all that may pass had passed: no lease, no use outside, no pause, all readable.
+    pub fn whole(machine: &'a Machine) -> Free<'a> {
+        let mut free = Free::of(machine, GpuSet::EMPTY);
+        for room in &mut free.rooms {
+            room.obstacle = room.obstacle.filter(|obstacle| matches!(obstacle, Obstacle::Mig | Obstacle::LeftOut));
+            (room.free_mib, room.busy) = (room.gpu.memory_mib, false);
         }
         free
     }
 
-    /// The machine if all that may pass had passed: no lease, no use outside, no pause, all readable.
-    pub fn whole(machine: &Machine) -> Free {
-        let free = Free::of(machine, GpuSet::EMPTY);
-        let gpus = free.gpus.union(free.outside).union(free.unreadable);
-        Free { gpus, outside: GpuSet::EMPTY, unreadable: GpuSet::EMPTY, ..free }
-    }
-
-    /// A run takes its lease.
-    pub fn take(&mut self, lease: &Lease) {
-        for class in [&mut self.gpus, &mut self.outside, &mut self.unreadable] {
-            self.held = self.held.union(class.and(lease.gpus));
-            *class = class.minus(lease.gpus);
+    /// A run takes its lease. `job`: whose memory may have been read already.
+    pub fn take(&mut self, lease: &Lease, job: JobId) {
+        for room in self.rooms.iter_mut().filter(|room| lease.gpus.contains(room.gpu.index)) {
+            match lease.share {
+                None => room.alone = true,
+                Some(share) => room.take(share, job),
+            }
         }
         self.cpus = self.cpus.saturating_sub(lease.cpus);
+        self.ram_mib = self.ram_mib.saturating_sub(lease.ram_mib.into());
     }
 
-    /// GPUs that the request may have now.
+    /// GPUs that the request may have now; the request's memory is known.
     pub fn open_to(&self, request: &Request) -> GpuSet {
-        let open = if request.force { self.gpus } else { self.gpus.minus(self.paused) };
-        open.and(request.on.unwrap_or(open))
+        let allowed = self.rooms.iter().filter(|room| request.on.is_none_or(|on| on.contains(room.gpu.index)));
+        allowed.filter(|room| self.no(room, request).is_none()).map(|room| room.gpu.index).collect()
     }
 
     /// What there is for the request, had or not.
     pub fn count(&self, request: &Request) -> GpuCount {
-        let among = |set: GpuSet| set.and(request.on.unwrap_or(set));
-        let number = |set: GpuSet| among(set).len() as u16;
-        let open = self.open_to(request);
-        GpuCount {
-            free: open.len() as u16,
-            held: number(self.held),
-            outside: number(self.outside),
-            paused: number(self.gpus.minus(open)),
-            unreadable: number(self.unreadable),
-            mig: among(self.mig),
-            left_out: among(self.left_out),
+        let mut count = GpuCount::default();
+        for room in self.rooms.iter().filter(|room| request.on.is_none_or(|on| on.contains(room.gpu.index))) {
+            match self.no(room, request) {
+                None => count.free += 1,
+                Some(no) => count.add(no, room.gpu.index),
+            }
+            if !room.alone && room.obstacle.is_none_or(|obstacle| obstacle == Obstacle::InUse) {
+                count.most_milli = count.most_milli.max(WHOLE_MILLI.saturating_sub(room.milli));
+                count.most_free_mib = count.most_free_mib.max(room.free_mib.min(room.left_mib()));
+            }
         }
+        count
+    }
+
+    /// The first that is in the way, the most lasting before the passing.
+    fn no(&self, room: &Room, request: &Request) -> Option<No> {
+        match room.obstacle {
+            Some(Obstacle::LeftOut) => return Some(No::LeftOut),
+            Some(Obstacle::Mig) => return Some(No::Mig),
+            _ => {}
+        }
+        if request.model.is_some_and(|model| !model.fits(&room.gpu.name)) {
+            return Some(No::OtherModel);
+        }
+        match request.share {
+            Some(Share { vram: Vram::Mib(mib), .. }) if u64::from(mib) > room.gpu.memory_mib => {
+                return Some(No::TooSmall);
+            }
+            _ => {}
+        }
+        if room.alone {
+            return Some(No::Held);
+        }
+        match room.obstacle {
+            Some(Obstacle::Unreadable) => return Some(No::Unreadable),
+            Some(Obstacle::Locked) => return Some(No::Outside),
+            Some(Obstacle::InUse) if request.share.is_none() => return Some(No::Outside),
+            _ => {}
+        }
+        let no = match request.share {
+            None => (room.sharers > 0).then_some(No::Shared),
+            Some(share) => self.no_share(room, share),
+        };
+        no.or((room.paused && !request.force).then_some(No::Paused))
+    }
+
+    fn no_share(&self, room: &Room, share: Share) -> Option<No> {
+        let limits = self.machine.sharing;
+        let wanted = share.of(room.gpu.memory_mib);
+        if room.milli + share.milli > WHOLE_MILLI || wanted > room.left_mib() {
+            return Some(No::Full);
+        }
+        let used = room.gpu.memory_mib.saturating_sub(room.gpu.free_mib);
+        match share.vram {
+            Vram::Mib(_) if wanted > room.free_mib => return Some(No::LowMemory),
+            Vram::Mib(_) => {}
+            // Who does not say how much memory it needs is kept off GPUs that have little left.
+            Vram::Unsaid | Vram::Learned(_) => {
+                if used * 100 > room.gpu.memory_mib * u64::from(limits.mem_threshold_percent) {
+                    return Some(No::Busy);
+                }
+            }
+        }
+        room.busy.then_some(No::Busy)
+    }
+
+    /// The best of the GPUs in `open` for the request, as many as it needs. `pack`: keep whole GPUs free.
+    pub fn choose(&self, request: &Request, open: GpuSet, pack: bool) -> GpuSet {
+        let mut rooms: Vec<&Room> = self.rooms.iter().filter(|room| open.contains(room.gpu.index)).collect();
+        let rank = |room: &&Room| self.machine.rank(room.gpu.index);
+        match request.share {
+            None => rooms.sort_by_key(|room| (rank(room), Reverse(room.gpu.free_mib), room.gpu.index)),
+            Some(_) if pack => rooms.sort_by_key(|room| (rank(room), Reverse(room.load()), room.gpu.index)),
+            Some(_) => rooms.sort_by_key(|room| (rank(room), room.load(), room.gpu.index)),
+        }
+        rooms.into_iter().take(request.gpus.into()).map(|room| room.gpu.index).collect()
+    }
+
+    /// Whether a share goes where others are already. `whole_waits`: somebody waits for a whole GPU.
+    pub fn packs(&self, whole_waits: bool) -> bool {
+        match self.machine.sharing.order {
+            Shares::Pack => true,
+            Shares::Spread => false,
+            Shares::Auto => whole_waits,
+        }
+    }
+}
+
+impl Share {
+    /// Memory that it is promised of a GPU that has so much.
+    fn of(self, memory_mib: u64) -> u64 {
+        match self.vram {
+            Vram::Mib(mib) => mib.into(),
+            Vram::Unsaid | Vram::Learned(_) => memory_mib * u64::from(self.milli) / u64::from(WHOLE_MILLI),
+        }
+    }
+}
+
+impl Room<'_> {
+    fn take(&mut self, share: HeldShare, job: JobId) {
+        let promised = share.of(self.gpu.memory_mib);
+        self.sharers += 1;
+        self.milli = self.milli.saturating_add(share.milli);
+        self.promised_mib += promised;
+        let not_taken = promised.saturating_sub(self.gpu.used_by(job).into());
+        self.free_mib = self.free_mib.saturating_sub(not_taken);
+    }
+
+    /// Memory that was not given away.
+    fn left_mib(&self) -> u64 {
+        self.gpu.memory_mib.saturating_sub(self.promised_mib)
+    }
+
+    /// In thousandths: of its parts or of its memory, whichever is more in use.
+    fn load(&self) -> u64 {
+        let used = self.gpu.memory_mib.saturating_sub(self.free_mib).max(self.promised_mib);
+        u64::from(self.milli).max((used * 1000).checked_div(self.gpu.memory_mib).unwrap_or(0))
+    }
+}
+
+impl HeldShare {
+    /// Memory that it is promised of a GPU that has so much.
+    pub fn of(self, memory_mib: u64) -> u64 {
+        let vram = self.vram_mib.map_or(Vram::Unsaid, Vram::Mib);
+        Share { milli: self.milli, vram }.of(memory_mib)
     }
 }

@@ -101,7 +101,7 @@ impl FromStr for RunId {
 }
 
 /// A machine, by its number in this installation. The service's own host is [`MachineId::LOCAL`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MachineId(pub u32);
 
 impl MachineId {

@@ -1,8 +1,8 @@
 //! A live job: what scheduling needs of it. Commands, environments and ended jobs are in the store.
 
 use crate::ids::JobId;
-use crate::request::Request;
-use crate::run::{Outcome, Run, StopCause};
+use crate::request::{Raise, Request, Same};
+use crate::run::{Memory, Outcome, Run, StopCause};
 use crate::time::Time;
 
 /// Where a job stands in the queue: smaller goes first.
@@ -26,7 +26,10 @@ impl Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     pub id: JobId,
+    /// As it was asked for, and raised since.
     pub request: Request,
+    pub raise: Option<Raise>,
+    pub same: Same,
     pub place: Place,
     pub retries: Retries,
     /// Number of the newest run; 0 before the first.
@@ -38,6 +41,8 @@ pub struct Job {
 pub struct Retries {
     pub allowed: u32,
     pub used: u32,
+    /// Cover timeouts too.
+    pub on_timeout: bool,
     /// Starts in a row that failed on the machine's side.
     pub start_failures: u32,
 }
@@ -49,7 +54,7 @@ pub enum State {
     Queued {
         not_before: Option<Time>,
     },
-    Active(Run),
+    Active(Box<Run>),
 }
 
 /// How a job ended. Never changes afterwards.
@@ -62,12 +67,22 @@ pub enum End {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    Exit { code: i32 },
-    Signal { signal: i32 },
+    Exit {
+        code: i32,
+    },
+    Signal {
+        signal: i32,
+    },
     Timeout,
+    GpuOom,
+    HostOom,
     Lost,
     StartError,
     SessionClosed,
+    /// A job that it was to come after did not complete.
+    Dependency {
+        parent: JobId,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +105,8 @@ impl End {
             Outcome::Exited { code } => End::Failed(Failure::Exit { code: *code }),
             Outcome::Signaled { signal } => End::Failed(Failure::Signal { signal: *signal }),
             Outcome::TimedOut { .. } => End::Failed(Failure::Timeout),
+            Outcome::OutOfMemory { of: Memory::Gpu, .. } => End::Failed(Failure::GpuOom),
+            Outcome::OutOfMemory { of: Memory::Host, .. } => End::Failed(Failure::HostOom),
             Outcome::SessionClosed { .. } => End::Failed(Failure::SessionClosed),
             Outcome::StartError { .. } => End::Failed(Failure::StartError),
             Outcome::MachineError { .. } => killed.unwrap_or(End::Failed(Failure::StartError)),
@@ -104,7 +121,13 @@ impl End {
     }
 
     /// Whether retries cover this end.
-    pub fn may_be_retried(&self) -> bool {
-        matches!(self, End::Failed(Failure::Exit { .. } | Failure::Signal { .. } | Failure::Lost | Failure::StartError))
+    pub fn may_be_retried(&self, retries: &Retries) -> bool {
+        match self {
+            End::Failed(Failure::Exit { .. } | Failure::Signal { .. } | Failure::GpuOom | Failure::HostOom) => true,
+            End::Failed(Failure::Lost | Failure::StartError) => true,
+            End::Failed(Failure::Timeout) => retries.on_timeout,
+            End::Failed(Failure::SessionClosed | Failure::Dependency { .. }) => false,
+            End::Completed | End::Killed(_) => false,
+        }
     }
 }

@@ -1,16 +1,43 @@
 //! Machines and their GPUs, as far as scheduling needs them.
 
-use crate::ids::MachineId;
+use crate::ids::{JobId, MachineId};
 use crate::request::GpuSet;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
     pub id: MachineId,
     pub name: String,
     pub cpus: u16,
+    pub ram_mib: u64,
     pub gpus: Vec<Gpu>,
     /// Indices of GPUs that are taken first, in this order.
     pub prefer: Vec<u16>,
+    pub sharing: Sharing,
+}
+
+/// How GPUs are shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sharing {
+    pub order: Shares,
+    /// A GPU with more of its memory in use takes no further job that does not say how much it needs.
+    pub mem_threshold_percent: u8,
+}
+
+impl Default for Sharing {
+    fn default() -> Sharing {
+        Sharing { order: Shares::Auto, mem_threshold_percent: 80 }
+    }
+}
+
+/// Which GPU a job that shares one goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shares {
+    /// The least loaded, unless somebody waits for a whole one: then as with `Pack`.
+    Auto,
+    /// The fullest that has room: whole GPUs stay free.
+    Pack,
+    /// The least loaded.
+    Spread,
 }
 
 impl Machine {
@@ -18,17 +45,13 @@ impl Machine {
         self.gpus.iter().map(|gpu| gpu.index).collect()
     }
 
-    /// Indices in the order in which GPUs are taken: the preferred ones, then those with most free memory,
-    /// then the lowest.
-    pub fn order(&self) -> Vec<u16> {
-        let rank = |gpu: &Gpu| self.prefer.iter().position(|index| *index == gpu.index).unwrap_or(usize::MAX);
-        let mut gpus: Vec<&Gpu> = self.gpus.iter().collect();
-        gpus.sort_by_key(|gpu| (rank(gpu), std::cmp::Reverse(gpu.free_mib), gpu.index));
-        gpus.into_iter().map(|gpu| gpu.index).collect()
+    /// Place of a GPU among the preferred ones; the others come after them.
+    pub fn rank(&self, index: u16) -> usize {
+        self.prefer.iter().position(|preferred| *preferred == index).unwrap_or(usize::MAX)
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gpu {
     /// The number `nvidia-smi` shows.
     pub index: u16,
@@ -37,16 +60,27 @@ pub struct Gpu {
     pub memory_mib: u64,
     /// As read last, in coarse steps: noise is no event.
     pub free_mib: u64,
+    /// Memory that jobs of ours have taken, as read last, in coarse steps.
+    pub used: Vec<(JobId, u32)>,
+    /// Somebody else computes on it, and its load is over what sharing allows. What our own jobs do was given to them.
+    pub busy: bool,
     /// Made up by `--simulate-gpus`: no such card exists.
     pub simulated: bool,
     /// Why it takes no job, whoever holds it.
     pub obstacle: Option<Obstacle>,
 }
 
+impl Gpu {
+    /// Memory that a job of ours has taken.
+    pub fn used_by(&self, job: JobId) -> u32 {
+        self.used.iter().find(|(user, _)| *user == job).map_or(0, |(_, mib)| *mib)
+    }
+}
+
 /// What keeps a GPU from taking a job. Who and why in detail is for those who show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// Somebody else's processes compute on it.
+    /// Somebody else's processes compute on it. Jobs that share it go by what is left of it.
     InUse,
     /// Another nexus service holds it.
     Locked,

@@ -9,11 +9,18 @@ pub struct Policy {
     pub retry_wait_max: Duration,
     /// How often a start that failed on the machine's side is tried before the job fails.
     pub start_attempts: u32,
+    /// Jobs that fail one after another pause the queue when there are so many; 0 = never.
+    pub pause_after_failures: u32,
 }
 
 impl Default for Policy {
     fn default() -> Policy {
-        Policy { retry_wait: Duration::from_secs(5), retry_wait_max: Duration::from_secs(600), start_attempts: 5 }
+        Policy {
+            retry_wait: Duration::from_secs(5),
+            retry_wait_max: Duration::from_secs(600),
+            start_attempts: 5,
+            pause_after_failures: 0,
+        }
     }
 }
 

@@ -4,46 +4,46 @@ use std::fmt;
 
 /// A set of GPU indices of one machine.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GpuSet(u128);
+pub struct GpuSet([u64; 2]);
 
 /// One more than the largest GPU index that exists.
 pub const MAX_GPUS: u16 = 128;
 
 impl GpuSet {
-    pub const EMPTY: GpuSet = GpuSet(0);
+    pub const EMPTY: GpuSet = GpuSet([0; 2]);
 
     /// Indices of [`MAX_GPUS`] and over are refused by those who read them; here they are a bug.
     pub fn insert(&mut self, index: u16) {
         assert!(index < MAX_GPUS);
-        self.0 |= 1 << index;
+        self.0[usize::from(index / 64)] |= 1 << (index % 64);
     }
 
     pub fn contains(self, index: u16) -> bool {
-        index < MAX_GPUS && self.0 & (1 << index) != 0
+        index < MAX_GPUS && self.0[usize::from(index / 64)] & (1 << (index % 64)) != 0
     }
 
     pub fn len(self) -> usize {
-        self.0.count_ones() as usize
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
     pub fn is_empty(self) -> bool {
-        self.0 == 0
+        self == GpuSet::EMPTY
     }
 
     pub fn overlaps(self, other: GpuSet) -> bool {
-        self.0 & other.0 != 0
+        !self.and(other).is_empty()
     }
 
     pub fn union(self, other: GpuSet) -> GpuSet {
-        GpuSet(self.0 | other.0)
+        GpuSet([self.0[0] | other.0[0], self.0[1] | other.0[1]])
     }
 
     pub fn and(self, other: GpuSet) -> GpuSet {
-        GpuSet(self.0 & other.0)
+        GpuSet([self.0[0] & other.0[0], self.0[1] & other.0[1]])
     }
 
     pub fn minus(self, other: GpuSet) -> GpuSet {
-        GpuSet(self.0 & !other.0)
+        GpuSet([self.0[0] & !other.0[0], self.0[1] & !other.0[1]])
     }
 
     /// Lowest first.
@@ -76,13 +76,129 @@ impl fmt::Debug for GpuSet {
 }
 
 /// What a job needs. Jobs with equal requests share one answer in a decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Request {
-    /// Whole GPUs, held alone. 0 = a CPU job.
+    /// GPUs it is on at once. 0 = a CPU job.
     pub gpus: u16,
+    /// What it takes of each; none = all, held alone.
+    pub share: Option<Share>,
     pub cpus: u16,
+    /// Memory of the machine; 0 = not counted.
+    pub ram_mib: u32,
     /// Only these GPUs, if given.
     pub on: Option<GpuSet>,
+    /// Only GPUs of this model, if given.
+    pub model: Option<Model>,
     /// May have paused GPUs too.
     pub force: bool,
+}
+
+/// What is taken of a GPU that others may be on too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Share {
+    /// Thousandths of it; 0 where memory alone is counted.
+    pub milli: u16,
+    pub vram: Vram,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Vram {
+    /// As much as its part of the GPU.
+    Unsaid,
+    Mib(u32),
+    /// What earlier runs of the same command reached.
+    Learned(Same),
+}
+
+/// Jobs with the same command have the same: what was learned of one holds for the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Same(pub i64);
+
+/// All parts of a GPU.
+pub const WHOLE_MILLI: u16 = 1000;
+
+/// More memory is asked for after a run that did not have enough: half as much again as it reached.
+const RAISED_BY: (u64, u64) = (3, 2);
+
+/// Memory learned is asked for with a tenth on top: no two runs are quite alike.
+const LEARNED_BY: (u64, u64) = (11, 10);
+
+/// What a job asks for instead, after a run that ran out of GPU memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Raise {
+    /// So much memory of each GPU.
+    Mib(u32),
+    /// GPUs of its own.
+    Alone,
+}
+
+impl Raise {
+    /// What helps a job that ran out of memory with this share, having reached `peak_mib`; none where it had all.
+    pub fn after(share: Option<Share>, peak_mib: u32) -> Option<Raise> {
+        let asked = match share?.vram {
+            Vram::Mib(mib) => mib,
+            Vram::Unsaid | Vram::Learned(_) => 0,
+        };
+        // Without its memory known, or with parts counted, there is nothing to ask more of.
+        match (peak_mib, share?.milli) {
+            (1.., 0) => Some(Raise::Mib(more(peak_mib.max(asked), RAISED_BY))),
+            _ => Some(Raise::Alone),
+        }
+    }
+}
+
+/// What is asked for where so much was reached before.
+pub fn learned(peak_mib: u32) -> u32 {
+    more(peak_mib, LEARNED_BY)
+}
+
+fn more(mib: u32, (times, of): (u64, u64)) -> u32 {
+    u32::try_from((u64::from(mib) * times).div_ceil(of)).unwrap_or(u32::MAX)
+}
+
+impl Request {
+    /// The same with what was raised since.
+    pub fn raised(self, raise: Option<Raise>) -> Request {
+        match (raise, self.share) {
+            (None, _) | (_, None) => self,
+            (Some(Raise::Alone), _) => Request { share: None, ..self },
+            (Some(Raise::Mib(mib)), Some(share)) => {
+                Request { share: Some(Share { vram: Vram::Mib(mib), ..share }), ..self }
+            }
+        }
+    }
+}
+
+/// The name of a GPU model, or a part of it, without regard to the case of letters.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Model {
+    length: u8,
+    bytes: [u8; Model::LONGEST],
+}
+
+impl Model {
+    pub const LONGEST: usize = 31;
+
+    /// None for an empty name or one that is too long.
+    pub fn new(name: &str) -> Option<Model> {
+        let name = name.to_ascii_lowercase();
+        let length = u8::try_from(name.len()).ok().filter(|length| (1..=Model::LONGEST as u8).contains(length))?;
+        let mut bytes = [0; Model::LONGEST];
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        Some(Model { length, bytes })
+    }
+
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..usize::from(self.length)]).expect("made from text")
+    }
+
+    pub fn fits(&self, name: &str) -> bool {
+        name.to_ascii_lowercase().contains(self.as_str())
+    }
+}
+
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }

@@ -9,7 +9,18 @@ use crate::time::Time;
 pub struct Lease {
     pub machine: MachineId,
     pub gpus: GpuSet,
+    /// What it holds of each; none = all.
+    pub share: Option<HeldShare>,
     pub cpus: u16,
+    pub ram_mib: u32,
+}
+
+/// What a run holds of a GPU that others may be on too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldShare {
+    pub milli: u16,
+    /// None = as much memory as its part.
+    pub vram_mib: Option<u32>,
 }
 
 /// ```text
@@ -24,6 +35,8 @@ pub struct Run {
     pub phase: Phase,
     /// Set once somebody asked for its end.
     pub stop: Option<StopCause>,
+    /// The most memory it was seen to have on one GPU.
+    pub peak_mib: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +71,12 @@ pub enum Outcome {
         code: Option<i32>,
         signal: Option<i32>,
     },
+    /// It ended by itself, for want of memory.
+    OutOfMemory {
+        of: Memory,
+        code: Option<i32>,
+        signal: Option<i32>,
+    },
     /// Ended because the terminal session it was in was closed.
     SessionClosed {
         code: Option<i32>,
@@ -78,4 +97,11 @@ pub enum Outcome {
     },
     /// It was stopped before it began.
     NeverStarted,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    Gpu,
+    /// Of the machine.
+    Host,
 }

@@ -1,13 +1,15 @@
 //! Why a job does not run yet, with the numbers of the filter that said no.
 
+use crate::event::QueuePause;
 use crate::free::GpuCount;
-use crate::request::GpuSet;
+use crate::ids::JobId;
+use crate::request::Request;
 use crate::time::Time;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Waiting {
     Held,
-    QueuePaused,
+    QueuePaused(QueuePause),
     /// There is no room for what a run writes.
     DiskFull,
     /// The service is on its way out and starts nothing more.
@@ -16,17 +18,20 @@ pub enum Waiting {
     Retry {
         until: Time,
     },
+    /// Jobs that come before it, some of them, and how many there are.
+    After {
+        jobs: Vec<JobId>,
+        count: u64,
+    },
     /// No machine has that many GPUs (among those allowed, if the job names some): no waiting helps. `count` is
     /// of the machine that comes nearest, with all that it could ever give as free.
     NoSuchGpus {
-        need: u16,
-        on: Option<GpuSet>,
+        request: Request,
         count: GpuCount,
     },
-    /// `count` is of the machine that comes nearest.
+    /// `count` is of the machine that comes nearest. The request's memory is known.
     Gpus {
-        need: u16,
-        on: Option<GpuSet>,
+        request: Request,
         count: GpuCount,
     },
     NoSuchCpus {
@@ -36,6 +41,14 @@ pub enum Waiting {
     Cpus {
         need: u16,
         free: u16,
+    },
+    NoSuchRam {
+        need_mib: u32,
+        exist_mib: u64,
+    },
+    Ram {
+        need_mib: u32,
+        free_mib: u64,
     },
     /// It fits and starts with the next decision.
     Next,

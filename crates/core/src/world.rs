@@ -5,12 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::event::{Event, NewJob, Requeue};
+use crate::event::{Event, Needs, NewJob, Parent, QueuePause, Requeue};
 use crate::free::Free;
 use crate::ids::{JobId, MachineId, RunId};
-use crate::job::{Job, Place, Retries, State};
+use crate::job::{End, Failure, Job, Place, Retries, State};
 use crate::machine::Machine;
-use crate::request::{GpuSet, Request};
+use crate::request::{GpuSet, Request, Same, Share, Vram, learned};
 use crate::run::{Phase, Run};
 use crate::time::Time;
 
@@ -21,12 +21,20 @@ pub struct World {
     ready: BTreeMap<Request, BTreeSet<(Place, JobId)>>,
     /// Jobs that wait for a time.
     delayed: BTreeSet<(Time, JobId)>,
+    /// Jobs that wait for others, and for which.
+    after: BTreeMap<JobId, Vec<Parent>>,
+    /// The same seen from those others.
+    children: BTreeMap<JobId, BTreeSet<JobId>>,
     held: u64,
     active: BTreeSet<JobId>,
     machines: BTreeMap<MachineId, Machine>,
     /// By the card, not by its number.
     paused_gpus: BTreeSet<(MachineId, String)>,
-    queue_paused: bool,
+    queue_pause: Option<QueuePause>,
+    /// Jobs that failed since one completed, or since the queue was resumed.
+    failures: u32,
+    /// The most memory of runs of commands that live jobs want to know of; 0 = not known yet.
+    learned: BTreeMap<Same, u32>,
     disk_full: bool,
     stopping: bool,
     next_turn: i64,
@@ -35,8 +43,8 @@ pub struct World {
 
 impl World {
     /// As read back from disk. `next_turn` is larger than any turn ever given out.
-    pub fn restore(jobs: impl IntoIterator<Item = Job>, queue_paused: bool, next_turn: i64) -> World {
-        let mut world = World { queue_paused, next_turn, ..World::default() };
+    pub fn restore(jobs: impl IntoIterator<Item = Job>, queue_pause: Option<QueuePause>, next_turn: i64) -> World {
+        let mut world = World { queue_pause, next_turn, ..World::default() };
         for job in jobs {
             world.next_front_turn = world.next_front_turn.min(job.place.turn.saturating_sub(1));
             world.enter(&job);
@@ -48,6 +56,21 @@ impl World {
     /// The same with GPUs that were paused, by machine and UUID.
     pub fn with_paused_gpus(mut self, paused: impl IntoIterator<Item = (MachineId, String)>) -> World {
         self.paused_gpus.extend(paused);
+        self
+    }
+
+    /// The same with jobs that wait for others. Others that are not live were waited for long enough.
+    pub fn with_parents(mut self, parents: impl IntoIterator<Item = (JobId, Vec<Parent>)>) -> World {
+        for (id, mut parents) in parents {
+            parents.retain(|parent| self.jobs.contains_key(&parent.job));
+            self.change(id, |_| {}, Some(parents));
+        }
+        self
+    }
+
+    /// The same with memory that earlier runs had.
+    pub fn with_learned(mut self, learned: impl IntoIterator<Item = (Same, u32)>) -> World {
+        self.learned.extend(learned);
         self
     }
 
@@ -70,7 +93,7 @@ impl World {
     /// Runs that hold a lease, by job id.
     pub fn active_runs(&self) -> impl Iterator<Item = &Run> {
         self.active.iter().map(|id| match &self.jobs[id].state {
-            State::Active(run) => run,
+            State::Active(run) => &**run,
             other => unreachable!("{id} is listed as active and is {other:?}"),
         })
     }
@@ -86,8 +109,48 @@ impl World {
         gpus.filter(|gpu| paused(&gpu.uuid)).map(|gpu| gpu.index).collect()
     }
 
+    pub fn queue_pause(&self) -> Option<QueuePause> {
+        self.queue_pause
+    }
+
     pub fn queue_paused(&self) -> bool {
-        self.queue_paused
+        self.queue_pause.is_some()
+    }
+
+    /// Jobs that failed one after another.
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Jobs that a job waits for.
+    pub fn parents(&self, id: JobId) -> &[Parent] {
+        self.after.get(&id).map_or(&[], Vec::as_slice)
+    }
+
+    /// Jobs that wait for it, and whether any end of it will do.
+    pub(crate) fn children(&self, id: JobId) -> impl Iterator<Item = (JobId, bool)> {
+        let waits =
+            move |child: &JobId| self.after[child].iter().filter(|parent| parent.job == id).all(|it| it.any_end);
+        self.children.get(&id).into_iter().flatten().map(move |child| (*child, waits(child)))
+    }
+
+    /// The request with its memory known: learned, or all of the GPU where nothing was learned yet, or no GPU has
+    /// that much.
+    pub fn resolved(&self, request: &Request) -> Request {
+        let Some(Share { milli, vram: Vram::Learned(same) }) = request.share else { return *request };
+        let most = || self.most_memory(request);
+        let mib = self.learned.get(&same).filter(|peak| **peak > 0).map(|peak| learned(*peak));
+        let share = mib.filter(|mib| u64::from(*mib) <= most()).map(|mib| Share { milli, vram: Vram::Mib(mib) });
+        Request { share, ..*request }
+    }
+
+    /// Of the largest GPU that the request allows.
+    pub(crate) fn most_memory(&self, request: &Request) -> u64 {
+        let gpus = self.machines.values().flat_map(|machine| &machine.gpus);
+        let allowed = gpus.filter(|gpu| {
+            request.on.is_none_or(|on| on.contains(gpu.index)) && request.model.is_none_or(|it| it.fits(&gpu.name))
+        });
+        allowed.map(|gpu| gpu.memory_mib).max().unwrap_or(0)
     }
 
     pub fn disk_full(&self) -> bool {
@@ -121,15 +184,15 @@ impl World {
     }
 
     /// What each machine has left.
-    pub fn free(&self) -> BTreeMap<MachineId, Free> {
-        let mut free: BTreeMap<MachineId, Free> = self
+    pub fn free(&self) -> BTreeMap<MachineId, Free<'_>> {
+        let mut free: BTreeMap<MachineId, Free<'_>> = self
             .machines
             .values()
             .map(|machine| (machine.id, Free::of(machine, self.paused_gpus(machine.id))))
             .collect();
         for run in self.active_runs() {
             if let Some(free) = free.get_mut(&run.lease.machine) {
-                free.take(&run.lease);
+                free.take(&run.lease, run.id.job);
             }
         }
         free
@@ -148,44 +211,52 @@ impl World {
     pub fn record(&mut self, event: &Event) {
         match event {
             Event::Submitted(new) => self.submitted(new),
-            Event::Held { job } => self.change(*job, |job| job.state = State::Held),
-            Event::Released { job } => self.change(*job, |job| job.state = State::Queued { not_before: None }),
+            Event::Held { job } => self.change(*job, |job| job.state = State::Held, None),
+            Event::Released { job } => self.change(*job, |job| job.state = State::Queued { not_before: None }, None),
             Event::Moved { job, place } | Event::Placed { job, place } => {
                 self.next_front_turn = self.next_front_turn.min(place.turn - 1);
-                self.change(*job, |job| job.place = *place);
+                self.change(*job, |job| job.place = *place, None);
             }
             Event::Edited { needs: None, .. } => {}
-            Event::Edited { job, needs: Some(needs) } => self.change(*job, |job| {
-                job.request = needs.request;
-                job.retries.allowed = needs.retries;
-            }),
-            Event::Planned { run, lease, at } => self.change(run.job, |job| {
-                job.runs = run.number;
-                job.state =
-                    State::Active(Run { id: *run, lease: *lease, planned_at: *at, phase: Phase::Starting, stop: None });
-            }),
+            Event::Edited { job, needs: Some(needs) } => self.edited(*job, needs),
+            Event::Planned { run, lease, at } => {
+                let planned =
+                    Run { id: *run, lease: *lease, planned_at: *at, phase: Phase::Starting, stop: None, peak_mib: 0 };
+                self.change(
+                    run.job,
+                    |job| {
+                        job.runs = run.number;
+                        job.state = State::Active(Box::new(planned));
+                    },
+                    None,
+                );
+            }
             Event::Running { run, pid, at } => self.change_run(*run, |run| {
                 run.phase = Phase::Running { pid: *pid, since: *at };
             }),
             Event::StopAsked { run, cause } => self.change_run(*run, |run| run.stop = Some(*cause)),
+            Event::Peaked { run, mib } => self.change_run(*run, |run| run.peak_mib = *mib),
             // What becomes of the job follows at once, as Requeued or JobEnded.
-            Event::RunEnded { .. } => {}
-            Event::Requeued { job, why, not_before } => self.change(*job, |job| {
-                job.state = State::Queued { not_before: *not_before };
-                match why {
-                    Requeue::Retry => {
-                        job.retries.used += 1;
-                        job.retries.start_failures = 0;
+            Event::RunEnded { run, .. } => self.run_ended(*run),
+            Event::Requeued { job, why, not_before, raise } => self.change(
+                *job,
+                |job| {
+                    job.state = State::Queued { not_before: *not_before };
+                    job.raise = raise.or(job.raise);
+                    job.request = job.request.raised(*raise);
+                    match why {
+                        Requeue::Retry => {
+                            job.retries.used += 1;
+                            job.retries.start_failures = 0;
+                        }
+                        Requeue::StartFailed => job.retries.start_failures += 1,
                     }
-                    Requeue::StartFailed => job.retries.start_failures += 1,
-                }
-            }),
-            Event::JobEnded { job, .. } => {
-                let job = self.jobs.remove(job).expect("only a live job ends");
-                self.leave(&job);
-            }
-            Event::QueuePaused => self.queue_paused = true,
-            Event::QueueResumed => self.queue_paused = false,
+                },
+                None,
+            ),
+            Event::JobEnded { job, end, .. } => self.job_ended(*job, end),
+            Event::QueuePaused(pause) => self.queue_pause = Some(*pause),
+            Event::QueueResumed => (self.queue_pause, self.failures) = (None, 0),
             Event::GpuPaused { machine, uuid, .. } => {
                 self.paused_gpus.insert((*machine, uuid.clone()));
             }
@@ -201,25 +272,106 @@ impl World {
     }
 
     fn submitted(&mut self, new: &NewJob) {
+        let Needs { request, same, retries, retry_on_timeout, .. } = new.needs;
         let job = Job {
             id: new.id,
-            request: new.request,
+            request,
+            raise: None,
+            same,
             place: Place { priority: i64::from(new.priority), turn: self.next_turn },
-            retries: Retries { allowed: new.retries, ..Retries::default() },
+            retries: Retries { allowed: retries, on_timeout: retry_on_timeout, ..Retries::default() },
             runs: 0,
             state: if new.held { State::Held } else { State::Queued { not_before: None } },
         };
         self.next_turn += 1;
+        self.learn_of(&new.needs);
+        self.link(new.id, new.needs.after.clone());
         self.enter(&job);
         let before = self.jobs.insert(job.id, job);
         assert!(before.is_none(), "job {} exists twice", new.id);
     }
 
-    /// Changes a job, keeping the indices in step.
-    fn change(&mut self, id: JobId, change: impl FnOnce(&mut Job)) {
+    fn edited(&mut self, job: JobId, needs: &Needs) {
+        self.learn_of(needs);
+        self.change(
+            job,
+            |job| {
+                (job.request, job.raise, job.same) = (needs.request, None, needs.same);
+                job.retries.allowed = needs.retries;
+                job.retries.on_timeout = needs.retry_on_timeout;
+            },
+            Some(needs.after.clone()),
+        );
+    }
+
+    /// Somebody wants to know from here on.
+    fn learn_of(&mut self, needs: &Needs) {
+        if let Some(Share { vram: Vram::Learned(same), .. }) = needs.request.share {
+            let known = self.learned.entry(same).or_default();
+            *known = needs.learned_mib.max(*known);
+        }
+    }
+
+    /// Its processes are gone: what they had is free, before the next reading says so.
+    fn run_ended(&mut self, id: RunId) {
+        let Some(run) = self.run(id) else { unreachable!("{id} is not the current run") };
+        let (lease, peak_mib) = (run.lease, run.peak_mib);
+        if let Some(known) = self.learned.get_mut(&self.jobs[&id.job].same) {
+            *known = peak_mib.max(*known);
+        }
+        let gpus = self.machines.get_mut(&lease.machine).into_iter().flat_map(|machine| &mut machine.gpus);
+        for gpu in gpus.filter(|gpu| lease.gpus.contains(gpu.index)) {
+            gpu.free_mib = (gpu.free_mib + u64::from(gpu.used_by(id.job))).min(gpu.memory_mib);
+            gpu.used.retain(|(user, _)| *user != id.job);
+        }
+    }
+
+    /// The job leaves; those that waited for it are one step nearer. Those that it fails have ended before.
+    fn job_ended(&mut self, id: JobId, end: &End) {
+        let job = self.jobs.remove(&id).expect("only a live job ends");
+        self.leave(&job);
+        self.unlink(id);
+        match end {
+            End::Completed => self.failures = 0,
+            End::Failed(Failure::Dependency { .. }) | End::Killed(_) => {}
+            End::Failed(_) => self.failures = self.failures.saturating_add(1),
+        }
+        for child in self.children.remove(&id).unwrap_or_default() {
+            let left = self.after[&child].iter().filter(|parent| parent.job != id).copied().collect();
+            self.change(child, |_| {}, Some(left));
+        }
+    }
+
+    /// Sets the jobs that a job waits for, on both sides.
+    fn link(&mut self, id: JobId, parents: Vec<Parent>) {
+        for parent in &parents {
+            self.children.entry(parent.job).or_default().insert(id);
+        }
+        if !parents.is_empty() {
+            self.after.insert(id, parents);
+        }
+    }
+
+    fn unlink(&mut self, id: JobId) {
+        for parent in self.after.remove(&id).unwrap_or_default() {
+            if let Some(children) = self.children.get_mut(&parent.job) {
+                children.remove(&id);
+                if children.is_empty() {
+                    self.children.remove(&parent.job);
+                }
+            }
+        }
+    }
+
+    /// Changes a job, and the jobs it waits for if some are given, keeping the indices in step.
+    fn change(&mut self, id: JobId, change: impl FnOnce(&mut Job), parents: Option<Vec<Parent>>) {
         let mut job = self.jobs.remove(&id).expect("only a live job changes");
         self.leave(&job);
         change(&mut job);
+        if let Some(parents) = parents {
+            self.unlink(id);
+            self.link(id, parents);
+        }
         self.enter(&job);
         self.jobs.insert(id, job);
     }
@@ -234,6 +386,8 @@ impl World {
     fn enter(&mut self, job: &Job) {
         match job.state {
             State::Held => self.held += 1,
+            // The end of the last job that it waits for lets it in.
+            State::Queued { .. } if self.after.contains_key(&job.id) => {}
             State::Queued { not_before: Some(at) } => {
                 self.delayed.insert((at, job.id));
             }

@@ -5,6 +5,7 @@
 
 mod gpus;
 mod revise;
+mod submit;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use nexus_api::problem::Problem;
 use nexus_api::run_dir::of_run;
 use nexus_core::apply::{self, Command, Refusal, Report};
 use nexus_core::decide::decide;
-use nexus_core::event::{Event, NewJob};
+use nexus_core::event::Event;
 use nexus_core::ids::{JobId, RunId};
 use nexus_core::machine::Machine;
 use nexus_core::reconcile::{Effect, Seen, reconcile};
@@ -36,8 +37,8 @@ use crate::ids::IdMaker;
 use crate::launch::RunSpecs;
 use crate::narrate::{self, Narrator};
 use crate::service_log::ServiceLog;
-use crate::store::{Batch, NewRow, Store, StoreError, machine_name};
-use crate::{clock, home, words};
+use crate::store::{Batch, Store, StoreError, machine_name};
+use crate::{clock, home};
 use gpus::Watched;
 
 /// Inputs that share one transaction at most.
@@ -345,51 +346,14 @@ impl Engine {
         }
     }
 
-    fn submit(&mut self, specs: Vec<JobSpec>, turn: &mut Turn) -> Result<Vec<JobId>, Problem> {
-        let named = self.named(specs, turn)?;
-        let ids = named.iter().map(|(job, _)| job.id).collect();
-        let (jobs, rows): (Vec<NewJob>, Vec<NewRow>) = named.into_iter().unzip();
-        turn.batch.new.extend(jobs.iter().map(|job| job.id).zip(rows));
-        let events =
-            apply::command(&mut self.world, Command::Submit(jobs), clock::now()).expect("nothing refuses new jobs");
-        turn.batch.events.extend(events);
-        Ok(ids)
-    }
-
-    /// New jobs with their ids, if there is room for any.
-    fn named(&mut self, specs: Vec<JobSpec>, turn: &Turn) -> Result<Vec<(NewJob, NewRow)>, Problem> {
-        if self.world.stopping() {
-            return Err(Problem::Stopping);
-        }
-        let free_bytes = self.disk_space();
-        if free_bytes < home::DISK_RESERVE {
-            return Err(Problem::DiskFull { path: self.home_dir.display().to_string(), free_bytes });
-        }
-        let mut named = Vec::with_capacity(specs.len());
-        let mut fresh = BTreeSet::new();
-        let now = clock::now();
-        for (count, mut spec) in specs.into_iter().enumerate() {
-            let taken = self.store.jobs_taken() + (turn.batch.new.len() + count) as u64;
-            let id = self
-                .ids
-                .next(taken, |id| {
-                    let in_memory = self.world.job(id).is_some() || fresh.contains(&id);
-                    Ok(in_memory || turn.batch.new.contains_key(&id) || self.store.has_job(id.as_str())?)
-                })
-                .map_err(|error: StoreError| error.problem())?;
-            fresh.insert(id);
-            let (env, secrets) = nexus_api::env::split_secrets(std::mem::take(&mut spec.env));
-            let request = words::request(&spec.request);
-            let job = NewJob { id, request, priority: spec.priority, retries: spec.retries, held: spec.hold, at: now };
-            named.push((job, NewRow { spec, env, secrets }));
-        }
-        Ok(named)
-    }
-
     /// In the words of a client: a job that is not live ended, or never was.
     fn refused(&self, refusal: Refusal, verb: &str) -> Problem {
         let id = match refusal {
             Refusal::NotLive(id) | Refusal::WrongState(id) => id,
+            Refusal::Circular(id) => {
+                let want = "jobs that do not wait for it themselves".into();
+                return Problem::BadField { field: "after".into(), value: id.to_string(), want };
+            }
             Refusal::NoSuchGpus { machine, missing } => {
                 let known = self.world.machines().find(|known| known.id == machine);
                 let exist = known.map(|known| known.gpu_set().iter().collect()).unwrap_or_default();

@@ -147,7 +147,7 @@ mod tests {
 
     fn gpu(index: u16, simulated: bool) -> Gpu {
         let (uuid, name) = (format!("GPU-{index}"), String::new());
-        Gpu { index, uuid, name, memory_mib: 1, free_mib: 1, simulated, obstacle: None }
+        Gpu { index, uuid, name, simulated, ..Gpu::default() }
     }
 
     fn run_spec(visible: Visible, leased: &[u16], gpus: &[Gpu]) -> RunSpec {
@@ -156,7 +156,8 @@ mod tests {
         let spec = serde_json::from_str(r#"{"command": {"shell": "true"}, "cwd": "/"}"#).unwrap();
         let launch =
             Launch { spec, env: Arc::default(), secrets: Env::new(), dir: "/logs/job_abc".into(), last_failure: None };
-        let lease = Lease { machine: MachineId::LOCAL, gpus: leased.iter().copied().collect(), cpus: 0 };
+        let gpus_of = leased.iter().copied().collect();
+        let lease = Lease { machine: MachineId::LOCAL, gpus: gpus_of, share: None, cpus: 0, ram_mib: 0 };
         specs.run_spec("abc.1".parse().unwrap(), &lease, launch, gpus)
     }
 

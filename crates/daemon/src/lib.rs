@@ -14,6 +14,7 @@ mod launch;
 mod narrate;
 mod queue_edit;
 mod reload;
+mod same;
 mod select;
 mod service_log;
 mod service_screen;

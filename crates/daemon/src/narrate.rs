@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use nexus_api::events::What;
 use nexus_api::jobs::State;
-use nexus_core::event::{Event, Requeue};
+use nexus_core::event::{Event, QueuePause, Requeue};
 use nexus_core::ids::JobId;
 use nexus_core::job::{End, Failure, KillReason, State as Live};
-use nexus_core::request::GpuSet;
-use nexus_core::run::Outcome;
+use nexus_core::request::{GpuSet, Raise};
+use nexus_core::run::{Memory, Outcome};
 use nexus_core::time::Time;
 use nexus_core::world::World;
 
@@ -50,17 +50,26 @@ impl Narrator {
                 self.last = Some((run.job, outcome.clone()));
                 return None;
             }
-            Event::Requeued { job, why, not_before } => {
+            Event::Peaked { .. } => return None,
+            Event::Requeued { job, why, not_before, raise } => {
                 let wait = not_before.map_or(0, |at| at.since(now).as_secs_f64().round() as u64);
                 let how = self.last.take().map(|(_, outcome)| failure(&outcome)).unwrap_or_default();
                 let next = match why {
                     Requeue::Retry => "retry",
                     Requeue::StartFailed => "next try to start it",
                 };
-                format!("Job {job} failed on {}: {how}; {next} in {wait}s", self.take_place(*job))
+                let asks = match raise {
+                    None => String::new(),
+                    Some(Raise::Alone) => ", on GPUs of its own".into(),
+                    Some(Raise::Mib(mib)) => format!(", with {mib}MB"),
+                };
+                format!("Job {job} failed on {}: {how}; {next} in {wait}s{asks}", self.take_place(*job))
             }
             Event::JobEnded { job, end, .. } => self.ended(*job, end),
-            Event::QueuePaused => "Queue paused by user".into(),
+            Event::QueuePaused(QueuePause::ByUser) => "Queue paused by user".into(),
+            Event::QueuePaused(QueuePause::AfterFailures(count)) => {
+                format!("Queue paused after {count} failed jobs in a row")
+            }
             Event::QueueResumed => "Queue resumed by user".into(),
             Event::GpuPaused { index, .. } => format!("GPU {index} paused by user"),
             Event::GpuResumed { index, .. } => format!("GPU {index} resumed by user"),
@@ -77,6 +86,9 @@ impl Narrator {
         let outcome = self.last.take().map(|(_, outcome)| outcome);
         match end {
             End::Completed => format!("Job {job} completed successfully on {place}"),
+            End::Failed(Failure::Dependency { parent }) => {
+                format!("Job {job} failed: job {parent}, which it was to come after, did not complete")
+            }
             End::Failed(reason) => {
                 let how = match (&outcome, reason) {
                     (_, Failure::Timeout) => "timeout".into(),
@@ -113,6 +125,8 @@ fn failure(outcome: &Outcome) -> String {
         Outcome::Stopped { signal: Some(signal), .. } => format!("signal {signal}"),
         Outcome::Stopped { code, .. } => format!("exit {}", code.unwrap_or(-1)),
         Outcome::TimedOut { .. } => "timeout".into(),
+        Outcome::OutOfMemory { of: Memory::Gpu, .. } => "gpu-oom".into(),
+        Outcome::OutOfMemory { of: Memory::Host, .. } => "host-oom".into(),
         Outcome::SessionClosed { .. } => "session-closed".into(),
         Outcome::StartError { error, .. } | Outcome::MachineError { error } => format!("start-error: {error}"),
         Outcome::Lost { error } => format!("lost: {error}"),
@@ -138,13 +152,13 @@ pub fn told(event: &Event, world: &World) -> Option<What> {
         Event::Planned { run, .. } => job(&run.job, State::Starting),
         Event::Running { run, .. } => job(&run.job, State::Running),
         Event::JobEnded { job: id, end, .. } => job(id, words::end(end).0),
-        Event::QueuePaused => Some(What::Queue { paused: true }),
+        Event::QueuePaused(_) => Some(What::Queue { paused: true }),
         Event::QueueResumed => Some(What::Queue { paused: false }),
         Event::MachineRead(machine) => Some(What::Machine { name: machine.name.clone() }),
         Event::GpuPaused { machine, .. } | Event::GpuResumed { machine, .. } => {
             Some(What::Machine { name: machine_name(*machine) })
         }
         Event::Stopping => Some(What::Stopping),
-        Event::StopAsked { .. } | Event::RunEnded { .. } | Event::DiskFull { .. } => None,
+        Event::StopAsked { .. } | Event::RunEnded { .. } | Event::Peaked { .. } | Event::DiskFull { .. } => None,
     }
 }

@@ -12,7 +12,6 @@ use nexus_api::jobs::{JobSpec, State};
 use nexus_api::problem::Problem;
 use nexus_api::queue_text::{self, Entry, Read, default_of, read, told};
 use nexus_core::apply::{Edit, unmoved};
-use nexus_core::event::Needs;
 use nexus_core::ids::JobId;
 
 use crate::engine::{Revision, Slot};
@@ -84,7 +83,7 @@ impl Changed {
     /// What scheduling and the store are told of a job that waits.
     fn edit(self) -> (Edit, EditedRow) {
         let Changed { id, before, after, secret_names } = self;
-        let needs = Needs { request: words::request(&after.request), retries: after.retries };
+        let needs = words::needs(&after);
         let edit = Edit {
             job: id,
             needs: Some(needs),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use nexus_api::amount::GpuAmount;
 use nexus_api::jobs::{Job, Run, Waiting};
 use nexus_api::run_dir::{self, STDERR, STDOUT};
 use nexus_core::time::Time;
@@ -25,7 +26,10 @@ pub fn job(row: JobRow, position: Option<u64>, around: &Surroundings) -> Job {
     let outcome = row.outcome.as_ref();
     Job {
         waiting: around.waiting.get(&row.id).cloned(),
-        detail: row.reason.as_deref().map(|reason| words::detail(reason, outcome, row.spec.request.time_seconds)),
+        detail: row.reason.as_deref().map(|reason| match &row.failed_by {
+            Some(parent) => format!("job {parent}, which it was to come after, did not complete"),
+            None => words::detail(reason, outcome, row.spec.request.time_seconds),
+        }),
         argv: row.spec.command.argv().map(<[String]>::to_vec),
         runtime_seconds: row.started_at.map(|start| end.since(start).as_secs_f64()),
         submitted_at: clock::rfc3339(row.submitted_at),
@@ -74,5 +78,8 @@ pub fn run(row: RunRow) -> Run {
         ended_at: row.ended_at.map(clock::rfc3339),
         outcome: row.outcome,
         log_dir: row.dir.to_string_lossy().into_owned(),
+        part: row.milli.filter(|milli| *milli > 0).and_then(GpuAmount::part),
+        vram_mib: row.vram_mib,
+        peak_vram_mib: row.peak_mib,
     }
 }

@@ -1,8 +1,11 @@
 //! Core's decisions in the words of the API.
 
-use nexus_api::jobs::{JobRequest, RunOutcome, State, Waiting as WaitingWord};
+use nexus_api::amount::{GpuAmount, Vram as VramWord};
+use nexus_api::jobs::{GpusMissing, JobSpec, RetryOn, RunOutcome, State, Waiting as WaitingWord};
+use nexus_core::event::{Needs, QueuePause};
+use nexus_core::free::GpuCount;
 use nexus_core::job::{End, Failure, KillReason};
-use nexus_core::request::{GpuSet, Request};
+use nexus_core::request::{GpuSet, Model, Request, Same, Share, Vram};
 use nexus_core::run::{Outcome, StopCause};
 use nexus_core::waiting::Waiting;
 
@@ -18,6 +21,9 @@ pub fn end(end: &End) -> (State, Option<&'static str>) {
                 Failure::Exit { .. } => "exit",
                 Failure::Signal { .. } => "signal",
                 Failure::Timeout => "timeout",
+                Failure::GpuOom => "gpu-oom",
+                Failure::HostOom => "host-oom",
+                Failure::Dependency { .. } => "dependency",
                 Failure::Lost => "lost",
                 Failure::StartError => "start-error",
                 Failure::SessionClosed => "session-closed",
@@ -41,6 +47,7 @@ pub fn exit_of(outcome: &Outcome) -> (Option<i32>, Option<i32>) {
         Outcome::Signaled { signal } => (None, Some(*signal)),
         Outcome::Stopped { code, signal }
         | Outcome::TimedOut { code, signal }
+        | Outcome::OutOfMemory { code, signal, .. }
         | Outcome::SessionClosed { code, signal } => (*code, *signal),
         Outcome::StartError { code, .. } => (*code, None),
         Outcome::MachineError { .. } | Outcome::Lost { .. } | Outcome::NeverStarted => (None, None),
@@ -71,6 +78,8 @@ pub fn detail(reason: &str, outcome: Option<&RunOutcome>, time_seconds: Option<u
             Some(limit) => format!("it ran longer than its limit of {limit} seconds"),
             None => "it ran longer than its limit".into(),
         },
+        "gpu-oom" => "it ran out of GPU memory".into(),
+        "host-oom" => "it ran out of memory".into(),
         "lost" => error.unwrap_or_else(|| "its supervisor is gone".into()),
         "start-error" => error.unwrap_or_else(|| "it could not be started".into()),
         "session-closed" => "the screen session that it ran in was closed".into(),
@@ -81,45 +90,91 @@ pub fn detail(reason: &str, outcome: Option<&RunOutcome>, time_seconds: Option<u
     }
 }
 
-/// What scheduling needs of a request.
-pub fn request(request: &JobRequest) -> Request {
+/// What scheduling needs of a spec, as far as that says it: who else is there is not known here.
+pub fn needs(spec: &JobSpec) -> Needs {
+    let same = crate::same::same(spec);
+    Needs {
+        request: request(spec, same),
+        same,
+        retries: spec.retries,
+        retry_on_timeout: spec.retry_on.contains(&RetryOn::Timeout),
+        ..Needs::default()
+    }
+}
+
+fn request(spec: &JobSpec, same: Same) -> Request {
+    let request = &spec.request;
+    let amount = request.amount();
+    let vram = match request.vram {
+        None => Vram::Unsaid,
+        Some(VramWord::Mib(mib)) => Vram::Mib(mib),
+        Some(VramWord::Auto) => Vram::Learned(same),
+    };
     Request {
-        gpus: request.gpus,
-        cpus: request.cpus.unwrap_or(if request.gpus == 0 { 1 } else { 0 }),
+        gpus: amount.count(),
+        share: (request.shares() && !amount.is_none()).then(|| Share { milli: amount.milli().unwrap_or(0), vram }),
+        cpus: request.cpus.unwrap_or(if amount.is_none() { 1 } else { 0 }),
+        ram_mib: request.ram_mib.map_or(0, |mib| u32::try_from(mib).unwrap_or(u32::MAX)),
         on: request.on.as_ref().map(|indices| indices.iter().copied().collect()),
+        model: request.gpu_model.as_deref().and_then(Model::new),
         force: request.force,
     }
 }
 
 pub fn waiting(waiting: &Waiting) -> WaitingWord {
-    let indices = |set: GpuSet| set.iter().collect::<Vec<u16>>();
-    let list = |set: &Option<GpuSet>| set.map(indices);
     match waiting {
         Waiting::Held => WaitingWord::Held,
-        Waiting::QueuePaused => WaitingWord::QueuePaused,
+        Waiting::QueuePaused(pause) => WaitingWord::QueuePaused {
+            after_failures: match pause {
+                QueuePause::ByUser => None,
+                QueuePause::AfterFailures(count) => Some(*count),
+            },
+        },
         Waiting::DiskFull => WaitingWord::DiskFull,
         Waiting::Stopping => WaitingWord::Stopping,
         Waiting::Retry { until } => WaitingWord::Retry { until: clock::rfc3339(*until) },
-        Waiting::NoSuchGpus { need, on, count } => WaitingWord::NoSuchGpus {
-            need: *need,
-            exist: count.exist(),
-            on: list(on),
-            mig: indices(count.mig),
-            left_out: indices(count.left_out),
-        },
-        Waiting::Gpus { need, on, count } => WaitingWord::Gpus {
-            need: *need,
-            free: count.free,
-            on: list(on),
-            held: count.held,
-            outside: count.outside,
-            paused: count.paused,
-            unreadable: count.unreadable,
-            mig: indices(count.mig),
-            left_out: indices(count.left_out),
-        },
+        Waiting::After { jobs, count } => {
+            WaitingWord::After { jobs: jobs.iter().map(ToString::to_string).collect(), count: *count }
+        }
+        Waiting::NoSuchGpus { request, count } => WaitingWord::NoSuchGpus(gpus_missing(request, count)),
+        Waiting::Gpus { request, count } => WaitingWord::Gpus(gpus_missing(request, count)),
         Waiting::NoSuchCpus { need, exist } => WaitingWord::NoSuchCpus { need: *need, exist: *exist },
         Waiting::Cpus { need, free } => WaitingWord::Cpus { need: *need, free: *free },
+        Waiting::NoSuchRam { need_mib, exist_mib } => {
+            WaitingWord::NoSuchRam { need_mib: (*need_mib).into(), exist_mib: *exist_mib }
+        }
+        Waiting::Ram { need_mib, free_mib } => WaitingWord::Ram { need_mib: (*need_mib).into(), free_mib: *free_mib },
         Waiting::Next => WaitingWord::Next,
+    }
+}
+
+fn gpus_missing(request: &Request, count: &GpuCount) -> GpusMissing {
+    let indices = |set: GpuSet| set.iter().collect::<Vec<u16>>();
+    let share = request.share;
+    GpusMissing {
+        need: request.gpus,
+        part: share.filter(|share| share.milli > 0).and_then(|share| GpuAmount::part(share.milli)),
+        vram_mib: share.and_then(|share| match share.vram {
+            Vram::Mib(mib) => Some(mib.into()),
+            Vram::Unsaid | Vram::Learned(_) => None,
+        }),
+        on: request.on.map(indices),
+        model: request.model.map(|model| model.as_str().to_string()),
+        exist: count.exist(),
+        free: count.free,
+        held: count.held,
+        shared: count.shared,
+        full: count.full,
+        low_memory: count.low_memory,
+        busy: count.busy,
+        outside: count.outside,
+        paused: count.paused,
+        unreadable: count.unreadable,
+        most_part: share.map(|_| GpuAmount::part(count.most_milli).unwrap_or(GpuAmount::ONE)),
+        most_free_mib: share.map(|_| count.most_free_mib),
+        mig: indices(count.mig),
+        left_out: indices(count.left_out),
+        other_model: indices(count.other_model),
+        too_small: indices(count.too_small),
     }
 }

@@ -1,9 +1,12 @@
 //! Options of a job by their names: how each is written, read, and taken back to its default. One row each.
 
 use super::{ARGV, HOLD, SET};
-use crate::jobs::{JobSpec, Session, SignalBefore};
+use nexus_core::ids::JobId;
+
+use crate::amount::{GpuAmount, NoAmount, Vram};
+use crate::jobs::{JobSpec, RetryOn, Session, SignalBefore};
 use crate::signals;
-use crate::values::{duration, gpu_list, gpu_list_text, limit, number};
+use crate::values::{duration, gpu_list, gpu_list_text, limit, mebibytes, mebibytes_text, number};
 
 /// What a text may say of a job beside its command.
 struct Meaning {
@@ -26,11 +29,14 @@ const MEANINGS: &[Meaning] = &[
     Meaning {
         name: "gpus",
         default: "1",
-        write: |spec| (spec.request.gpus != 1).then(|| spec.request.gpus.to_string()),
-        read: |spec, text| {
-            spec.request.gpus = if text.is_empty() { 1 } else { number(text)? };
-            Ok(())
-        },
+        write: |spec| (spec.request.amount() != GpuAmount::ONE).then(|| spec.request.amount().to_string()),
+        read: |spec, text| put_some(&mut spec.request.gpus, text, gpus),
+    },
+    Meaning {
+        name: "vram",
+        default: "GPUs of its own",
+        write: |spec| spec.request.vram.map(vram_text),
+        read: |spec, text| put_some(&mut spec.request.vram, text, vram),
     },
     Meaning {
         name: "cpus",
@@ -39,10 +45,22 @@ const MEANINGS: &[Meaning] = &[
         read: |spec, text| put_some(&mut spec.request.cpus, text, number),
     },
     Meaning {
+        name: "ram",
+        default: "none kept for it",
+        write: |spec| spec.request.ram_mib.map(mebibytes_text),
+        read: |spec, text| put_some(&mut spec.request.ram_mib, text, ram),
+    },
+    Meaning {
         name: "on",
         default: "any GPU",
         write: |spec| spec.request.on.as_deref().map(gpu_list_text),
         read: |spec, text| put_some(&mut spec.request.on, text, gpu_list),
+    },
+    Meaning {
+        name: "gpu-model",
+        default: "any",
+        write: |spec| spec.request.gpu_model.clone(),
+        read: |spec, text| put_some(&mut spec.request.gpu_model, text, word),
     },
     Meaning {
         name: "time",
@@ -67,6 +85,33 @@ const MEANINGS: &[Meaning] = &[
         default: "0",
         write: |spec| (spec.retries != 0).then(|| spec.retries.to_string()),
         read: |spec, text| put(&mut spec.retries, text, number),
+    },
+    Meaning {
+        name: "retry-on",
+        default: "no more than usual",
+        write: |spec| list_text(spec.retry_on.iter().map(|on| on.word())),
+        read: |spec, text| put(&mut spec.retry_on, text, retry_on),
+    },
+    Meaning {
+        name: "after",
+        default: "no job",
+        write: |spec| list_text(spec.after.iter().map(String::as_str)),
+        read: |spec, text| put(&mut spec.after, text, ids),
+    },
+    Meaning {
+        name: "after-any",
+        default: "no job",
+        write: |spec| list_text(spec.after_any.iter().map(String::as_str)),
+        read: |spec, text| put(&mut spec.after_any, text, ids),
+    },
+    Meaning {
+        name: "unique",
+        default: "no",
+        write: |spec| spec.unique.then(|| SET.to_string()),
+        read: |spec, text| {
+            spec.unique = is_set(text)?;
+            Ok(())
+        },
     },
     Meaning {
         name: "name",
@@ -184,7 +229,7 @@ pub fn default_of(name: &str) -> &'static str {
 
 /// Whether a word without a value is an option of its own.
 pub(super) fn is_flag(name: &str) -> bool {
-    matches!(name, HOLD | ARGV | "no-tty" | "screen" | "force")
+    matches!(name, HOLD | ARGV | "no-tty" | "screen" | "force" | "unique")
 }
 
 pub fn is_option(name: &str) -> bool {
@@ -213,6 +258,66 @@ fn is_set(text: &str) -> Result<bool, String> {
         SET => Ok(true),
         other => Err(format!("{other} is neither yes nor no")),
     }
+}
+
+/// None where nothing is listed.
+fn list_text<'a>(words: impl Iterator<Item = &'a str>) -> Option<String> {
+    let words: Vec<&str> = words.collect();
+    (!words.is_empty()).then(|| words.join(","))
+}
+
+fn gpus(text: &str) -> Result<GpuAmount, String> {
+    GpuAmount::parse(text).map_err(|want: NoAmount| format!("{text} is not {want}"))
+}
+
+fn vram_text(vram: Vram) -> String {
+    match vram {
+        Vram::Auto => "auto".into(),
+        Vram::Mib(mib) => mebibytes_text(mib.into()),
+    }
+}
+
+pub fn vram(text: &str) -> Result<Vram, String> {
+    if text == "auto" {
+        return Ok(Vram::Auto);
+    }
+    match mebibytes(text).map(u32::try_from) {
+        Ok(Ok(mib @ 1..)) => Ok(Vram::Mib(mib)),
+        Ok(_) => Err(format!("{text} is no memory that a GPU has")),
+        Err(wrong) => Err(format!("{wrong}, or auto")),
+    }
+}
+
+fn ram(text: &str) -> Result<u64, String> {
+    match mebibytes(text)? {
+        0 => Err(format!("{text} is no memory to run in")),
+        mib => Ok(mib),
+    }
+}
+
+pub fn retry_on(text: &str) -> Result<Vec<RetryOn>, String> {
+    let known = |word: &str| RetryOn::ALL.iter().copied().find(|on| on.word() == word);
+    let wrong = |word: &str| match word {
+        "exit" | "signal" | "gpu-oom" | "host-oom" | "start-error" | "lost" => {
+            format!("{word} is tried again anyway, as often as retries say")
+        }
+        _ => format!("{word} is no failure that can be tried again; timeout is"),
+    };
+    let mut list = text.split(',').map(|word| known(word).ok_or_else(|| wrong(word))).collect::<Result<Vec<_>, _>>()?;
+    list.sort_unstable();
+    list.dedup();
+    Ok(list)
+}
+
+fn ids(text: &str) -> Result<Vec<String>, String> {
+    let mut ids: Vec<String> = Vec::new();
+    for id in text.split(',') {
+        id.parse::<JobId>().map_err(|_| format!("{id} is no id of a job"))?;
+        if !ids.iter().any(|known| known == id) {
+            ids.push(id.to_string());
+        }
+    }
+    Ok(ids)
 }
 
 fn time(text: &str) -> Result<u64, String> {

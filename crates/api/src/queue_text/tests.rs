@@ -1,7 +1,8 @@
 //! The text: every option there and back, and what cannot be read.
 
 use super::*;
-use crate::jobs::{Session, SignalBefore};
+use crate::amount::{GpuAmount, Vram};
+use crate::jobs::{RetryOn, Session, SignalBefore};
 
 const HOME: &str = "/home/ann";
 
@@ -34,7 +35,16 @@ fn every_option() -> Vec<(JobSpec, &'static str)> {
     vec![
         (with(|_| {}), ""),
         (with(|spec| spec.priority = -3), " priority=-3"),
-        (with(|spec| spec.request.gpus = 0), " gpus=0"),
+        (with(|spec| spec.request.gpus = Some(GpuAmount::NONE)), " gpus=0"),
+        (with(|spec| spec.request.gpus = GpuAmount::part(125)), " gpus=0.125"),
+        (with(|spec| spec.request.vram = Some(Vram::Mib(8192))), " vram=8G"),
+        (with(|spec| spec.request.vram = Some(Vram::Auto)), " vram=auto"),
+        (with(|spec| spec.request.ram_mib = Some(1536)), " ram=1536M"),
+        (with(|spec| spec.request.gpu_model = Some("RTX 3090".into())), " gpu-model='RTX 3090'"),
+        (with(|spec| spec.retry_on = vec![RetryOn::Timeout]), " retry-on=timeout"),
+        (with(|spec| spec.after = vec!["abd".into(), "abe".into()]), " after=abd,abe"),
+        (with(|spec| spec.after_any = vec!["abd".into()]), " after-any=abd"),
+        (with(|spec| spec.unique = true), " unique"),
         (with(|spec| spec.request.cpus = Some(4)), " cpus=4"),
         (with(|spec| spec.request.on = Some(vec![0, 1, 2, 5])), " on=0-2,5"),
         (with(|spec| spec.request.time_seconds = Some(5400)), " time=1h30m"),
@@ -123,7 +133,7 @@ fn lines_without_options_are_commands_and_comments_are_kept() {
     assert_eq!(told, [(3, "python a.py"), (5, "python b.py"), (7, "a\n# b")]);
     assert_eq!(found.comments, ["# mine"]);
     let spec = found.entries[1].new_spec(usual()).unwrap();
-    assert_eq!((spec.request.gpus, spec.name.as_deref()), (2, Some("x y")));
+    assert_eq!((spec.request.amount(), spec.name.as_deref()), (GpuAmount::whole(2), Some("x y")));
     assert!(found.refused.is_empty() && !found.unfinished);
 }
 

@@ -9,6 +9,7 @@ use nexus_api::jobs::{Job, JobSpec, Waiting};
 use nexus_api::problem::Problem;
 
 use crate::app::App;
+use crate::chosen;
 use crate::client::Client;
 use crate::error::CliError;
 use crate::render::prospect;
@@ -19,8 +20,9 @@ use crate::typed::{AddArgs, is_escaped};
 use crate::ui;
 
 pub async fn run(args: AddArgs, raw: &[OsString], app: &App) -> Result<ExitCode, CliError> {
-    let spec = spec(&args, raw, "add", app)?;
+    let mut spec = spec(&args, raw, "add", app)?;
     let client = app.started().await?;
+    name_parents(&client, &mut spec).await?;
     let copies = args.copies as usize;
     let submitted = client.submit(&spec, copies, args.dry_run).await?;
     warn_if_hopeless(&client, &submitted.jobs, app).await;
@@ -33,6 +35,13 @@ pub async fn run(args: AddArgs, raw: &[OsString], app: &App) -> Result<ExitCode,
         tell(&client, &submitted.jobs, args.dry_run, app).await?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The jobs that it comes after, by their ids.
+pub async fn name_parents(client: &Client, spec: &mut JobSpec) -> Result<(), CliError> {
+    spec.after = chosen::meant(client, &spec.after).await?;
+    spec.after_any = chosen::meant(client, &spec.after_any).await?;
+    Ok(())
 }
 
 /// What was typed after a verb that takes the options of `add`, as it is meant.
@@ -80,9 +89,7 @@ fn check(spec: &JobSpec) -> Result<(), CliError> {
 pub async fn warn_if_hopeless(client: &Client, jobs: &[Job], app: &App) {
     let Some(job) = jobs.first() else { return };
     match &job.waiting {
-        Some(Waiting::NoSuchGpus { exist: 0, on: None, mig, left_out, .. })
-            if mig.is_empty() && left_out.is_empty() =>
-        {
+        Some(Waiting::NoSuchGpus(missing)) if reason::there_is_none(missing) => {
             // A service that is gone meanwhile is the next request's to tell.
             let machines = client.gpus().await.unwrap_or_default();
             let here = match machines.iter().find_map(|machine| machine.error.as_ref()) {
@@ -91,7 +98,7 @@ pub async fn warn_if_hopeless(client: &Client, jobs: &[Job], app: &App) {
             };
             app.ui.warn(&format!("{here}: the job waits for one; --gpus 0 runs it on the CPU"));
         }
-        Some(Waiting::NoSuchGpus { .. } | Waiting::NoSuchCpus { .. }) => {
+        Some(Waiting::NoSuchGpus(_) | Waiting::NoSuchCpus { .. } | Waiting::NoSuchRam { .. }) => {
             let why = reason::of_job(job, Capacity { gpus: 0, cpus: 0 }, &Zoned::now());
             app.ui.warn(&format!("the job cannot start here: it {why}"));
         }

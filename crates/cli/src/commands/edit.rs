@@ -49,12 +49,21 @@ pub struct EditArgs {
     /// A project, for project:x
     #[arg(long)]
     pub project: Option<String>,
-    /// How many GPUs it needs, 0 for a job on the CPU
+    /// How many GPUs it needs, or the part of one, as in 2, 0.5; 0 for a job on the CPU
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub gpus: Option<String>,
+    /// Shares a GPU: how much of its memory it needs, as in 8G, or auto for what earlier runs reached
+    #[arg(long, value_name = "SIZE|auto")]
+    pub vram: Option<String>,
     /// How many CPUs it needs
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub cpus: Option<String>,
+    /// How much memory of the machine it needs, as in 16G
+    #[arg(long, value_name = "SIZE")]
+    pub ram: Option<String>,
+    /// GPUs whose name contains this, as in A100
+    #[arg(long, value_name = "NAME")]
+    pub gpu_model: Option<String>,
     /// GPUs it may use, as in 0-3,5
     #[arg(long, value_name = "GPUS")]
     pub on: Vec<String>,
@@ -73,6 +82,18 @@ pub struct EditArgs {
     /// How often it is tried again when it fails
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub retries: Option<String>,
+    /// Tries it again after this failure too: timeout
+    #[arg(long, value_name = "FAILURE")]
+    pub retry_on: Vec<String>,
+    /// Starts it when these jobs have completed; if one does not, it fails
+    #[arg(long, value_name = "ID")]
+    pub after: Vec<String>,
+    /// Starts it when these jobs have ended in any way
+    #[arg(long, value_name = "ID")]
+    pub after_any: Vec<String>,
+    /// Refuses it if an identical job is queued, runs or has completed
+    #[arg(long)]
+    pub unique: bool,
     /// Sets a variable for it; the others stay
     #[arg(long, value_name = "NAME=VALUE")]
     pub env: Vec<String>,
@@ -109,7 +130,7 @@ pub struct EditArgs {
 }
 
 pub async fn run(args: EditArgs, raw: &[OsString], app: &App) -> Result<ExitCode, CliError> {
-    let edit = wanted(&args, raw)?;
+    let mut edit = wanted(&args, raw)?;
     let Some(selector) = &args.selector else {
         if edit != JobEdit::default() {
             return Err(Usage::new("these options are for one job, and none is named", "nexus edit abc …").of("edit"));
@@ -120,6 +141,11 @@ pub async fn run(args: EditArgs, raw: &[OsString], app: &App) -> Result<ExitCode
     let job = chosen::choose_one(&client, selector).await?;
     if edit == JobEdit::default() {
         return edit_text(Some(&job.id), &args, app).await;
+    }
+    for name in ["after", "after-any"] {
+        if let Some(list) = edit.options.get_mut(name).filter(|list| !list.is_empty()) {
+            *list = chosen::meant(&client, std::slice::from_ref(list)).await?.join(",");
+        }
     }
     let edited = client.edit_job(&job.id, &edit).await?;
     match args.json {
@@ -141,13 +167,20 @@ fn wanted(args: &EditArgs, raw: &[OsString]) -> Result<JobEdit, CliError> {
         ("name", args.name.clone()),
         ("project", args.project.clone()),
         ("gpus", args.gpus.clone()),
+        ("vram", args.vram.clone()),
         ("cpus", args.cpus.clone()),
+        ("ram", args.ram.clone()),
+        ("gpu-model", args.gpu_model.clone()),
         ("on", list(&args.on)),
         ("priority", args.priority.clone()),
         ("time", args.time.clone()),
         ("signal", args.signal.clone()),
         ("grace", args.grace.clone()),
         ("retries", args.retries.clone()),
+        ("retry-on", list(&args.retry_on)),
+        ("after", list(&args.after)),
+        ("after-any", list(&args.after_any)),
+        ("unique", set(args.unique)),
         ("cwd", path(&args.cwd)?),
         ("out", path(&args.out)?),
         ("tags", list(&args.tag)),
@@ -179,7 +212,12 @@ fn sensible(args: &EditArgs) -> Result<(), Usage> {
     fn given(value: &Option<String>) -> Option<&str> {
         value.as_deref().filter(|text| !text.is_empty())
     }
-    given(&args.gpus).map(values::gpu_count).transpose()?;
+    given(&args.gpus).map(values::gpus).transpose()?;
+    given(&args.vram).map(values::vram).transpose()?;
+    given(&args.ram).map(values::ram).transpose()?;
+    for list in args.retry_on.iter().filter(|list| !list.is_empty()) {
+        values::retry_on(list)?;
+    }
     given(&args.time).map(|text| values::duration("--time", text)).transpose()?;
     given(&args.grace).map(|text| values::duration("--grace", text)).transpose()?;
     given(&args.signal).map(values::signal_before).transpose()?;

@@ -63,6 +63,7 @@ pub async fn run(args: RunArgs, raw: &[OsString], app: &App) -> Result<ExitCode,
         spec.one_terminal = true;
     }
     let client = app.started().await?;
+    add::name_parents(&client, &mut spec).await?;
     // From here on a signal means the job, were it not even queued.
     let signals = stay::Signals::listen()?;
     let submitted = client.submit(&spec, 1, false).await?;

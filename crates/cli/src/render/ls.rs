@@ -21,7 +21,7 @@ pub fn ls(jobs: &[Job], user: &str, capacity: Capacity, now: &Zoned, paint: Pain
         .column("USER", Paint::plain, jobs.iter().map(|_| user.to_string()))
         .column("ST", Paint::state, jobs.iter().map(|job| code(job.state).to_string()))
         .column("TIME", Paint::time, jobs.iter().map(|job| running_time(job, now)))
-        .column("GPUS", Paint::plain, jobs.iter().map(|job| job.request.gpus.to_string()))
+        .column("GPUS", Paint::plain, jobs.iter().map(|job| job.request.amount().to_string()))
         .column("NODELIST(REASON)", Paint::plain, jobs.iter().map(|job| node(job, capacity, now)))
         .render(true, paint)
 }

@@ -36,7 +36,7 @@ pub fn gpu_words(indices: &[u16]) -> String {
 
 /// `GPU 0`, `GPUs 0-3 (simulated)`, `CPU`; none before it got a place.
 pub fn of_job(job: &Job) -> Option<String> {
-    if job.request.gpus == 0 {
+    if job.request.amount().is_none() {
         return (job.attempt > 0).then(|| "CPU".to_string());
     }
     if job.gpus.is_empty() {
@@ -48,7 +48,7 @@ pub fn of_job(job: &Job) -> Option<String> {
 
 /// ` on GPU 0`, or nothing: the form of one-line messages, without the mark of simulated GPUs.
 pub fn on_place(job: &Job) -> String {
-    match (job.request.gpus, job.gpus.as_slice()) {
+    match (job.request.amount().count(), job.gpus.as_slice()) {
         (0, _) if job.attempt > 0 => " on the CPU".into(),
         (0, _) | (_, []) => String::new(),
         (_, gpus) => format!(" on {}", gpu_words(gpus)),
@@ -77,6 +77,8 @@ pub fn memory(gpu: &Gpu) -> String {
 
 #[cfg(test)]
 mod tests {
+    use nexus_api::amount::GpuAmount;
+
     use super::*;
     use crate::render::samples;
 
@@ -106,7 +108,7 @@ mod tests {
         assert_eq!(of_job(&job).unwrap(), "GPUs 0-2");
         job.simulated = true;
         assert_eq!(of_job(&job).unwrap(), "GPUs 0-2 (simulated)");
-        job.request.gpus = 0;
+        job.request.gpus = Some(GpuAmount::NONE);
         assert_eq!(on_place(&job), " on the CPU");
     }
 }

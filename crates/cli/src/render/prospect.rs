@@ -14,7 +14,7 @@ pub fn line(job: &Job, capacity: Capacity, now: &Zoned, paint: Paint) -> String 
 
 /// `starts now on GPU 0`
 pub fn now_on(job: &Job, starts: &str) -> String {
-    match job.request.gpus {
+    match job.request.amount().count() {
         0 => format!("{starts} now on the CPU"),
         _ => format!("{starts} now{}", place::on_place(job)),
     }

@@ -1,8 +1,9 @@
 //! Why a job waits, in words with numbers, and what to type about it.
 
 use jiff::Zoned;
-use nexus_api::jobs::{Job, State, Waiting};
+use nexus_api::jobs::{GpusMissing, Job, State, Waiting};
 use nexus_api::service::{Machine, Status};
+use nexus_api::values::mebibytes_text;
 
 use super::place::{gpu_words, index_list};
 use super::{text, time};
@@ -37,10 +38,11 @@ pub fn of_job(job: &Job, capacity: Capacity, now: &Zoned) -> String {
         (None, _) => return String::new(),
     };
     let said = sentence(waiting, capacity, now);
-    let short = matches!(
-        waiting,
-        Waiting::Held | Waiting::QueuePaused | Waiting::DiskFull | Waiting::NoSuchGpus { exist: 0, on: None, .. }
-    );
+    let short = match waiting {
+        Waiting::Held | Waiting::QueuePaused { .. } | Waiting::DiskFull => true,
+        Waiting::NoSuchGpus(missing) => there_is_none(missing),
+        _ => false,
+    };
     match to_type(waiting, &job.id, &[]).filter(|_| short) {
         Some(typed) => format!("{said}: {typed}"),
         None => said,
@@ -51,32 +53,76 @@ pub fn of_job(job: &Job, capacity: Capacity, now: &Zoned) -> String {
 pub fn sentence(waiting: &Waiting, capacity: Capacity, now: &Zoned) -> String {
     match waiting {
         Waiting::Held => "held".into(),
-        Waiting::QueuePaused => "queue paused".into(),
+        Waiting::QueuePaused { after_failures: None } => "queue paused".into(),
+        Waiting::QueuePaused { after_failures: Some(count) } => {
+            format!("queue paused after {} in a row", text::counted((*count).into(), "failed job"))
+        }
         Waiting::DiskFull => "the disk is full".into(),
         Waiting::Stopping => "the service is stopping".into(),
         Waiting::Retry { until } => format!("tried again at {}", time::clock(until, now)),
-        Waiting::NoSuchGpus { need, exist, on, mig, left_out } => {
-            format!("needs {}, there {}{}", gpus(*need, on.as_deref()), are(*exist), never(mig, left_out))
-        }
-        Waiting::Gpus { need, free, on, held, outside, paused, unreadable, mig, left_out } => {
-            let parts = [
-                (*free, "free"),
-                (*held, "held by jobs"),
-                (*outside, "in use outside nexus"),
-                (*paused, "paused"),
-                (*unreadable, "unreadable"),
-            ];
-            let said = parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
-            let said: Vec<String> = said.collect();
-            let said = if said.is_empty() { "none is free".into() } else { said.join(", ") };
-            format!("needs {}: {said}{}", gpus(*need, on.as_deref()), never(mig, left_out))
-        }
-        Waiting::NoSuchCpus { need, exist } => format!("needs {}, there {}", cpus(*need), are(*exist)),
+        Waiting::After { jobs, count } => after(jobs, *count),
+        Waiting::NoSuchGpus(missing) => format!("needs {}, there {}{}", gpus(missing), are(missing), never(missing)),
+        Waiting::Gpus(missing) => format!("needs {}: {}{}", gpus(missing), counts(missing), never(missing)),
+        Waiting::NoSuchCpus { need, exist } => format!("needs {}, there {}", cpus(*need), are_so_many(*exist)),
         Waiting::Cpus { need, free } => {
             format!("needs {}: {free} of {} free", cpus(*need), capacity.cpus.max(*free))
         }
+        Waiting::NoSuchRam { need_mib, exist_mib } => {
+            format!("needs {} of memory, there are {}", mebibytes_text(*need_mib), memory(*exist_mib))
+        }
+        Waiting::Ram { need_mib, free_mib } => {
+            format!("needs {} of memory: {} not given to jobs", mebibytes_text(*need_mib), memory(*free_mib))
+        }
         Waiting::Next => "starts next".into(),
     }
+}
+
+/// `comes after abc, abd and 3 more`
+fn after(jobs: &[String], count: u64) -> String {
+    let named = jobs.join(", ");
+    match count.saturating_sub(jobs.len() as u64) {
+        0 => format!("comes after {named}"),
+        more => format!("comes after {named} and {more} more"),
+    }
+}
+
+/// `1 free, 2 held by jobs, 1 full (0.25 left)`
+fn counts(missing: &GpusMissing) -> String {
+    let left = [
+        missing.most_part.filter(|_| missing.part.is_some()).map(|part| part.to_string()),
+        missing.most_free_mib.filter(|_| missing.vram_mib.is_some()).map(memory),
+    ];
+    let left: Vec<String> = left.into_iter().flatten().collect();
+    let left = if left.is_empty() { String::new() } else { format!(" ({} left)", left.join(", ")) };
+    let parts = [
+        (missing.free, "free".to_string()),
+        (missing.held, "held by jobs".into()),
+        (missing.shared, "shared by jobs".into()),
+        (missing.full, format!("full{left}")),
+        (missing.low_memory, format!("short of memory{left}")),
+        (missing.busy, "too busy to share".into()),
+        (missing.outside, "in use outside nexus".into()),
+        (missing.paused, "paused".into()),
+        (missing.unreadable, "unreadable".into()),
+    ];
+    let said: Vec<String> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    if said.is_empty() { "none is free".into() } else { said.join(", ") }
+}
+
+/// `3.5G`, whole MiB below that.
+fn memory(mib: u64) -> String {
+    match mib {
+        0..1024 => format!("{mib}M"),
+        _ if mib % 1024 < 52 => format!("{}G", mib / 1024),
+        _ => format!("{:.1}G", mib as f64 / 1024.0),
+    }
+}
+
+/// No GPU at all, where any would do.
+pub fn there_is_none(missing: &GpusMissing) -> bool {
+    let GpusMissing { exist, on, mig, left_out, other_model, too_small, .. } = missing;
+    *exist == 0 && on.is_none() && [mig, left_out, other_model, too_small].iter().all(|list| list.is_empty())
 }
 
 /// What to type, or to do, so that job `id` need not wait; none where there is nothing but to wait. `paused` are
@@ -84,41 +130,62 @@ pub fn sentence(waiting: &Waiting, capacity: Capacity, now: &Zoned) -> String {
 pub fn to_type(waiting: &Waiting, id: &str, paused: &[u16]) -> Option<String> {
     Some(match waiting {
         Waiting::Held => format!("nexus release {id}"),
-        Waiting::QueuePaused => "nexus resume".into(),
+        Waiting::QueuePaused { .. } => "nexus resume".into(),
         Waiting::DiskFull => "make room".into(),
-        Waiting::NoSuchGpus { left_out, .. } if !left_out.is_empty() => {
+        Waiting::NoSuchGpus(GpusMissing { left_out, .. }) if !left_out.is_empty() => {
             format!("gpus.use of the configuration leaves out {}", gpu_words(left_out))
         }
-        Waiting::NoSuchGpus { exist: 0, on: None, .. } => "--gpus 0 runs on the CPU".into(),
-        Waiting::NoSuchGpus { .. } | Waiting::NoSuchCpus { .. } => {
-            format!("nexus remove {id}, and add it again with less")
+        Waiting::NoSuchGpus(missing) if there_is_none(missing) => "--gpus 0 runs on the CPU".into(),
+        Waiting::NoSuchGpus(_) | Waiting::NoSuchCpus { .. } | Waiting::NoSuchRam { .. } => {
+            format!("nexus edit {id}, to ask for less")
         }
         // The nearest help first: a pause is the user's own.
-        Waiting::Gpus { on, paused: 1.., .. } => {
+        Waiting::Gpus(GpusMissing { on, paused: 1.., .. }) => {
             let allowed = |index: &&u16| on.as_ref().is_none_or(|on| on.contains(index));
             let ours: Vec<u16> = paused.iter().filter(allowed).copied().collect();
             let which = if ours.is_empty() { "GPU".into() } else { index_list(&ours) };
             format!("nexus resume {which}")
         }
-        Waiting::Gpus { unreadable: 1.., .. } => "nexus doctor".into(),
-        Waiting::Gpus { outside: 1.., .. } => "nexus gpus shows who uses them; gpus.ignore lets some not count".into(),
-        Waiting::Gpus { .. } | Waiting::Cpus { .. } | Waiting::Retry { .. } | Waiting::Stopping | Waiting::Next => {
+        Waiting::Gpus(GpusMissing { unreadable: 1.., .. }) => "nexus doctor".into(),
+        Waiting::Gpus(GpusMissing { outside: 1.., .. }) => {
+            "nexus gpus shows who uses them; gpus.ignore lets some not count".into()
+        }
+        Waiting::Gpus(GpusMissing { busy: 1.., .. }) => {
+            "nexus gpus shows their load; gpus.mem_threshold and gpus.load_threshold set how much is too much".into()
+        }
+        Waiting::Gpus(_)
+        | Waiting::Cpus { .. }
+        | Waiting::Ram { .. }
+        | Waiting::After { .. }
+        | Waiting::Retry { .. }
+        | Waiting::Stopping
+        | Waiting::Next => {
             return None;
         }
     })
 }
 
-/// `2 GPUs`, `1 GPU of 0-2`
-fn gpus(count: u16, on: Option<&[u16]>) -> String {
-    let among = on.map(|on| format!(" of {}", index_list(on))).unwrap_or_default();
-    format!("{}{among}", text::counted(count.into(), "GPU"))
+/// `2 GPUs`, `1 GPU of 0-2`, `0.5 GPU`, `8G of 1 A100 GPU`
+fn gpus(missing: &GpusMissing) -> String {
+    let model = missing.model.as_ref().map(|model| format!("{} ", model.to_uppercase())).unwrap_or_default();
+    let gpus = match missing.part {
+        Some(part) => format!("{part} {model}GPU"),
+        None => text::counted(missing.need.into(), &format!("{model}GPU")),
+    };
+    let vram = missing.vram_mib.map(|mib| format!("{} of ", mebibytes_text(mib))).unwrap_or_default();
+    let among = missing.on.as_ref().map(|on| format!(" of {}", index_list(on))).unwrap_or_default();
+    format!("{vram}{gpus}{among}")
 }
 
 fn cpus(count: u16) -> String {
     text::counted(count.into(), "CPU")
 }
 
-fn are(count: u16) -> String {
+fn are(missing: &GpusMissing) -> String {
+    are_so_many(missing.exist)
+}
+
+fn are_so_many(count: u16) -> String {
     match count {
         0 => "are none".into(),
         1 => "is 1".into(),
@@ -127,17 +194,25 @@ fn are(count: u16) -> String {
 }
 
 /// GPUs that are there and do not count: `; GPU 3 is in MIG mode`.
-fn never(mig: &[u16], left_out: &[u16]) -> String {
+fn never(missing: &GpusMissing) -> String {
     let said = |gpus: &[u16], what: &str| match gpus {
         [] => String::new(),
         [one] => format!("; GPU {one} is {what}"),
         several => format!("; GPUs {} are {what}", index_list(several)),
     };
-    format!("{}{}", said(mig, "in MIG mode"), said(left_out, "left out by gpus.use"))
+    [
+        said(&missing.mig, "in MIG mode"),
+        said(&missing.left_out, "left out by gpus.use"),
+        said(&missing.other_model, "of another model"),
+        said(&missing.too_small, "too small"),
+    ]
+    .concat()
 }
 
 #[cfg(test)]
 mod tests {
+    use nexus_api::amount::GpuAmount;
+
     use super::*;
     use crate::render::samples;
 
@@ -148,27 +223,72 @@ mod tests {
     }
 
     fn no_such(need: u16, exist: u16, on: Option<Vec<u16>>) -> Waiting {
-        Waiting::NoSuchGpus { need, exist, on, mig: vec![], left_out: vec![] }
+        Waiting::NoSuchGpus(GpusMissing { need, exist, on, ..GpusMissing::default() })
     }
 
     #[test]
     fn every_reason_has_its_numbers() {
         let cases = [
             (Waiting::Held, "held: nexus release abc"),
-            (Waiting::QueuePaused, "queue paused: nexus resume"),
+            (Waiting::QueuePaused { after_failures: None }, "queue paused: nexus resume"),
+            (
+                Waiting::QueuePaused { after_failures: Some(3) },
+                "queue paused after 3 failed jobs in a row: nexus resume",
+            ),
+            (Waiting::After { jobs: vec!["abd".into()], count: 1 }, "comes after abd"),
+            (Waiting::After { jobs: vec!["abd".into(), "abe".into()], count: 4 }, "comes after abd, abe and 2 more"),
             (Waiting::DiskFull, "the disk is full: make room"),
             (Waiting::Retry { until: "2024-10-24T15:50:00Z".into() }, "tried again at 17:50"),
             (no_such(1, 0, None), "needs 1 GPU, there are none: --gpus 0 runs on the CPU"),
             (no_such(8, 4, None), "needs 8 GPUs, there are 4"),
             (no_such(2, 1, Some(vec![3, 9])), "needs 2 GPUs of 3,9, there is 1"),
             (
-                Waiting::NoSuchGpus { need: 1, exist: 0, on: Some(vec![2, 3, 4]), mig: vec![2], left_out: vec![3, 4] },
+                Waiting::NoSuchGpus(GpusMissing {
+                    need: 1,
+                    on: Some(vec![2, 3, 4]),
+                    mig: vec![2],
+                    left_out: vec![3, 4],
+                    ..GpusMissing::default()
+                }),
                 "needs 1 GPU of 2-4, there are none; GPU 2 is in MIG mode; GPUs 3,4 are left out by gpus.use",
             ),
             (samples::gpus_needed(2, [1, 3, 0, 0, 0]), "needs 2 GPUs: 1 free, 3 held by jobs"),
             (samples::gpus_needed(1, [0, 2, 1, 1, 0]), "needs 1 GPU: 2 held by jobs, 1 in use outside nexus, 1 paused"),
             (samples::gpus_needed(1, [0, 0, 0, 0, 2]), "needs 1 GPU: 2 unreadable"),
             (samples::gpus_needed(1, [0, 0, 0, 0, 0]), "needs 1 GPU: none is free"),
+            (
+                Waiting::Gpus(GpusMissing {
+                    need: 1,
+                    part: GpuAmount::part(500),
+                    most_part: GpuAmount::part(250),
+                    full: 1,
+                    held: 1,
+                    ..GpusMissing::default()
+                }),
+                "needs 0.5 GPU: 1 held by jobs, 1 full (0.25 left)",
+            ),
+            (
+                Waiting::Gpus(GpusMissing {
+                    need: 1,
+                    vram_mib: Some(8192),
+                    most_free_mib: Some(3600),
+                    low_memory: 1,
+                    busy: 1,
+                    ..GpusMissing::default()
+                }),
+                "needs 8G of 1 GPU: 1 short of memory (3.5G left), 1 too busy to share",
+            ),
+            (
+                Waiting::NoSuchGpus(GpusMissing {
+                    need: 2,
+                    model: Some("a100".into()),
+                    other_model: vec![0, 1],
+                    ..GpusMissing::default()
+                }),
+                "needs 2 A100 GPUs, there are none; GPUs 0,1 are of another model",
+            ),
+            (Waiting::Ram { need_mib: 16384, free_mib: 9000 }, "needs 16G of memory: 8.8G not given to jobs"),
+            (Waiting::NoSuchRam { need_mib: 1 << 20, exist_mib: 24000 }, "needs 1024G of memory, there are 23.4G"),
             (Waiting::Cpus { need: 8, free: 2 }, "needs 8 CPUs: 2 of 16 free"),
             (Waiting::NoSuchCpus { need: 32, exist: 16 }, "needs 32 CPUs, there are 16"),
             (Waiting::Next, "starts next"),
@@ -185,14 +305,9 @@ mod tests {
         assert_eq!(typed(samples::gpus_needed(1, [0, 1, 1, 0, 1])).as_deref(), Some("nexus doctor"));
         assert!(typed(samples::gpus_needed(1, [0, 1, 1, 0, 0])).unwrap().contains("nexus gpus"));
         assert_eq!(typed(samples::gpus_needed(1, [0, 1, 0, 0, 0])), None);
-        let Waiting::Gpus { need, free, held, outside, paused, unreadable, mig, left_out, .. } =
-            samples::gpus_needed(1, [0, 0, 0, 1, 0])
-        else {
-            unreachable!("it is made so")
-        };
-        let on = Some(vec![3]);
-        let on_one = Waiting::Gpus { need, free, on, held, outside, paused, unreadable, mig, left_out };
+        let Waiting::Gpus(missing) = samples::gpus_needed(1, [0, 0, 0, 1, 0]) else { unreachable!("it is made so") };
+        let on_one = Waiting::Gpus(GpusMissing { on: Some(vec![3]), ..missing });
         assert_eq!(typed(on_one).as_deref(), Some("nexus resume 3"), "only what the job may use");
-        assert_eq!(typed(no_such(8, 4, None)).unwrap(), "nexus remove abc, and add it again with less");
+        assert_eq!(typed(no_such(8, 4, None)).unwrap(), "nexus edit abc, to ask for less");
     }
 }

@@ -1,7 +1,8 @@
 //! Jobs and GPUs to draw in tests.
 
 use jiff::Zoned;
-use nexus_api::jobs::{Job, JobRequest, State, Waiting};
+use nexus_api::amount::GpuAmount;
+use nexus_api::jobs::{GpusMissing, Job, JobRequest, State, Waiting};
 use nexus_api::service::{Gpu, GpuProcess, Machine, Obstacle, RecentFailure, Status};
 
 pub fn now() -> Zoned {
@@ -90,16 +91,17 @@ pub fn queued(id: &str) -> Job {
 
 /// Free, held, in use outside, paused, unreadable.
 pub fn gpus_needed(need: u16, [free, held, outside, paused, unreadable]: [u16; 5]) -> Waiting {
-    Waiting::Gpus { need, free, on: None, held, outside, paused, unreadable, mig: vec![], left_out: vec![] }
+    let exist = free + held + outside + paused + unreadable;
+    Waiting::Gpus(GpusMissing { need, exist, free, held, outside, paused, unreadable, ..GpusMissing::default() })
 }
 
 pub fn no_such_gpus(need: u16, exist: u16) -> Waiting {
-    Waiting::NoSuchGpus { need, exist, on: None, mig: vec![], left_out: vec![] }
+    Waiting::NoSuchGpus(GpusMissing { need, exist, ..GpusMissing::default() })
 }
 
 /// On since 15:30, two hours and a quarter.
 pub fn running(id: &str, gpus: &[u16]) -> Job {
-    let request = JobRequest { gpus: gpus.len() as u16, ..JobRequest::default() };
+    let request = JobRequest { gpus: Some(GpuAmount::whole(gpus.len() as u16)), ..JobRequest::default() };
     Job {
         state: State::Running,
         request,

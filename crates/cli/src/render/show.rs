@@ -1,8 +1,10 @@
 //! Everything known about one job, a line for each thing that is known.
 
 use jiff::Zoned;
+use nexus_api::amount::Vram;
 use nexus_api::jobs::{Job, JobDetail, JobRequest, Run};
 use nexus_api::screens::Screen;
+use nexus_api::values::mebibytes_text;
 
 use super::paint::Paint;
 use super::reason::{self, Capacity};
@@ -108,18 +110,34 @@ fn files(lines: &mut Lines, job: &Job) {
     }
 }
 
+/// `2 GPUs of 0-3`, `0.5 GPU`, `1 A100 GPU, shared, 8G of it`
+fn gpus(request: &JobRequest) -> String {
+    let amount = request.amount();
+    let model = request.gpu_model.as_ref().map(|model| format!("{model} ")).unwrap_or_default();
+    let count = match amount.milli() {
+        _ if amount.is_none() => return "no GPU".into(),
+        Some(_) => format!("{amount} {model}GPU"),
+        None => text::counted(amount.count().into(), &format!("{model}GPU")),
+    };
+    let on = request.on.as_ref().map(|on| format!(" of {}", place::index_list(on)));
+    let memory = request.vram.map(|vram| match vram {
+        Vram::Auto => ", shared, with the memory that earlier runs reached".to_string(),
+        Vram::Mib(mib) => format!(", shared, {} of each", mebibytes_text(mib.into())),
+    });
+    format!("{count}{}{}", on.unwrap_or_default(), memory.unwrap_or_default())
+}
+
 /// `2 GPUs of 0-3, 4 CPUs, at most 4h, USR1 2m before the end, grace 10s`
 pub fn needs(request: &JobRequest) -> String {
-    let mut parts = vec![match (request.gpus, &request.on) {
-        (0, _) => "no GPU".to_string(),
-        (count, None) => text::counted(count.into(), "GPU"),
-        (count, Some(on)) => format!("{} of {}", text::counted(count.into(), "GPU"), place::index_list(on)),
-    }];
+    let mut parts = vec![gpus(request)];
     if request.force {
         parts[0].push_str(", paused or not");
     }
     if let Some(cpus) = request.cpus {
         parts.push(text::counted(cpus.into(), "CPU"));
+    }
+    if let Some(mib) = request.ram_mib {
+        parts.push(format!("{} of memory", mebibytes_text(mib)));
     }
     if let Some(seconds) = request.time_seconds {
         parts.push(format!("at most {}", time::limit(seconds)));
@@ -174,6 +192,7 @@ fn environment(lines: &mut Lines, detail: &JobDetail) {
 
 #[cfg(test)]
 mod tests {
+    use nexus_api::amount::GpuAmount;
     use nexus_api::jobs::{RunOutcome, SignalBefore, State};
 
     use super::*;
@@ -196,6 +215,9 @@ mod tests {
             ended_at: job.ended_at.clone(),
             outcome: Some(RunOutcome { word: "exit".into(), exit_code: Some(1), signal: None, error: None }),
             log_dir: job.log_dir.clone(),
+            part: None,
+            vram_mib: None,
+            peak_vram_mib: None,
         };
         let detail = JobDetail { job, runs: vec![run], env_names: vec!["PATH".into()], env: None };
         assert_eq!(
@@ -229,17 +251,24 @@ Environment: 1 variable (nexus show abc --env)
     #[test]
     fn needs_in_one_line() {
         let request = JobRequest {
-            gpus: 2,
+            gpus: Some(GpuAmount::whole(2)),
             cpus: Some(4),
+            ram_mib: Some(16384),
             on: Some(vec![0, 1, 2, 3]),
             time_seconds: Some(14400),
             signal: Some(SignalBefore { signal: 10, before_seconds: 120 }),
             grace_seconds: Some(10),
             force: true,
+            ..JobRequest::default()
         };
+        let half = JobRequest { gpus: GpuAmount::part(500), ..JobRequest::default() };
+        assert_eq!(needs(&half), "0.5 GPU");
+        let model = Some("A100".to_string());
+        let shared = JobRequest { vram: Some(Vram::Mib(8192)), gpu_model: model, ..JobRequest::default() };
+        assert_eq!(needs(&shared), "1 A100 GPU, shared, 8G of each");
         assert_eq!(
             needs(&request),
-            "2 GPUs of 0-3, paused or not, 4 CPUs, at most 4h, USR1 2m before the end, grace 10s"
+            "2 GPUs of 0-3, paused or not, 4 CPUs, 16G of memory, at most 4h, USR1 2m before the end, grace 10s"
         );
     }
 }

@@ -16,7 +16,7 @@ pub fn status(status: &Status, now: &Zoned, paint: Paint) -> String {
         lines.push(String::new());
         lines.extend(of_machine(machine, status, now, paint));
     }
-    let cpu_jobs: Vec<&Job> = status.active.iter().filter(|job| job.request.gpus == 0).collect();
+    let cpu_jobs: Vec<&Job> = status.active.iter().filter(|job| job.request.amount().is_none()).collect();
     if !cpu_jobs.is_empty() {
         lines.extend([String::new(), "CPU:".into()]);
         lines.extend(cpu_jobs.into_iter().flat_map(|job| job_lines(job, now, paint)));
@@ -105,6 +105,7 @@ fn job_lines(job: &Job, now: &Zoned, paint: Paint) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use nexus_api::amount::GpuAmount;
     use nexus_api::service::Obstacle;
 
     use super::*;
@@ -177,7 +178,7 @@ GPUs: none found
         let mut wide = samples::running("abc", &[0, 1, 2]);
         wide.command = "for i in 1 2\ndo echo $i; done".into();
         let mut on_cpu = samples::running("cpu", &[]);
-        (on_cpu.request.gpus, on_cpu.started_at) = (0, None);
+        (on_cpu.request.gpus, on_cpu.started_at) = (Some(GpuAmount::NONE), None);
         assert_eq!(
             drawn(&samples::status(gpus, vec![wide, on_cpu])),
             "\

@@ -2,7 +2,7 @@
 
 use jiff::Zoned;
 use nexus_api::command::quote;
-use nexus_api::jobs::{Job, State, Waiting};
+use nexus_api::jobs::{GpusMissing, Job, State, Waiting};
 use nexus_api::service::{Gpu, Machine, Obstacle};
 use nexus_api::why::Why;
 
@@ -130,7 +130,7 @@ fn to_type_while_waiting(waiting: &Waiting, why: &Why) -> Vec<(String, String)> 
     let remove = line(format!("nexus remove {id}"), "to take it out of the queue");
     match waiting {
         Waiting::Held => vec![line(format!("nexus release {id}"), "to let it start")],
-        Waiting::QueuePaused => vec![line("nexus resume".into(), "to let the queue go on")],
+        Waiting::QueuePaused { .. } => vec![line("nexus resume".into(), "to let the queue go on")],
         Waiting::DiskFull => vec![
             line(
                 "nexus forget …".into(),
@@ -142,17 +142,29 @@ fn to_type_while_waiting(waiting: &Waiting, why: &Why) -> Vec<(String, String)> 
         Waiting::Retry { .. } => {
             vec![line(format!("nexus logs {id}"), "to see all it printed"), remove]
         }
-        Waiting::NoSuchGpus { exist, .. } => {
+        Waiting::NoSuchGpus(GpusMissing { exist, .. }) => {
             let none = "to run it on the CPU; as it is it never starts here";
             let fewer = "to ask for what there is; as it is it never starts here";
             let what = if *exist == 0 { none } else { fewer };
-            vec![remove, line(again(job, &format!("--gpus {exist}")), what)]
+            vec![line(format!("nexus edit {id} --gpus {exist}"), what), remove]
+        }
+        Waiting::NoSuchRam { exist_mib, .. } => {
+            let what = "to ask for what there is; as it is it never starts here";
+            vec![line(format!("nexus edit {id} --ram {}M", exist_mib), what), remove]
+        }
+        Waiting::After { jobs, .. } => {
+            let first = jobs.first().cloned().unwrap_or_default();
+            vec![
+                line(format!("nexus why {first}"), "to see how that one stands"),
+                line(format!("nexus edit {id} --after \"\" --after-any \"\""), "to let it start without"),
+                remove,
+            ]
         }
         Waiting::NoSuchCpus { exist, .. } => {
             let what = "to ask for what there is; as it is it never starts here";
-            vec![remove, line(again(job, &format!("--cpus {exist}")), what)]
+            vec![line(format!("nexus edit {id} --cpus {exist}"), what), remove]
         }
-        Waiting::Gpus { .. } | Waiting::Cpus { .. } => in_the_way(why),
+        Waiting::Gpus(_) | Waiting::Cpus { .. } | Waiting::Ram { .. } => in_the_way(why),
         Waiting::Next => vec![line(format!("nexus show {id}"), "to look again: it starts at once")],
     }
 }
@@ -160,7 +172,7 @@ fn to_type_while_waiting(waiting: &Waiting, why: &Why) -> Vec<(String, String)> 
 /// GPUs it may have on which no job runs.
 fn idle(why: &Why) -> impl Iterator<Item = &Gpu> {
     let on = match &why.job.waiting {
-        Some(Waiting::Gpus { on, .. }) => Some(on.as_deref()),
+        Some(Waiting::Gpus(missing)) => Some(missing.on.as_deref()),
         _ => None,
     };
     let all = why.machines.iter().flat_map(|machine| &machine.gpus).filter(|gpu| gpu.jobs.is_empty());
@@ -365,14 +377,14 @@ abc: needs 1 GPU: 2 held by jobs
     fn each_way_to_wait_has_something_to_type() {
         for (waiting, command) in [
             (Waiting::Held, "nexus release abc"),
-            (Waiting::QueuePaused, "nexus resume"),
+            (Waiting::QueuePaused { after_failures: None }, "nexus resume"),
             (Waiting::DiskFull, "nexus forget"),
             (Waiting::Stopping, "nexus start"),
             (Waiting::Retry { until: "2024-10-24T15:50:00Z".into() }, "nexus logs abc"),
-            (samples::no_such_gpus(1, 0), "nexus add --gpus 0 'python train.py'"),
-            (samples::no_such_gpus(4, 2), "nexus add --gpus 2 'python train.py'"),
+            (samples::no_such_gpus(1, 0), "nexus edit abc --gpus 0"),
+            (samples::no_such_gpus(4, 2), "nexus edit abc --gpus 2"),
             (samples::gpus_needed(1, [0, 1, 0, 0, 0]), "nexus first abc"),
-            (Waiting::NoSuchCpus { need: 64, exist: 8 }, "nexus add --cpus 8 'python train.py'"),
+            (Waiting::NoSuchCpus { need: 64, exist: 8 }, "nexus edit abc --cpus 8"),
             (Waiting::Cpus { need: 8, free: 2 }, "nexus wait abc"),
             (Waiting::Next, "nexus show abc"),
         ] {
@@ -444,6 +456,9 @@ abc: failed (exit 137) on GPU 0 at 15:32 after 2m 10s
             ended_at: None,
             outcome: Some(RunOutcome { word: "exit".into(), exit_code: Some(3), signal: None, error: None }),
             log_dir: "/h/logs/job_abc".into(),
+            part: None,
+            vram_mib: None,
+            peak_vram_mib: None,
         }];
         facts.last_lines = vec!["oh no".into()];
         let seen = told(&facts);

@@ -3,10 +3,10 @@
 //! An order made by hand is a set of places: priority stays the first key, and a job that was moved past jobs of
 //! another priority gets a place among them, while those it passed keep theirs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::Refusal;
-use crate::event::{Event, Needs, NewJob};
+use super::{Refusal, record};
+use crate::event::{Event, Needs, NewJob, Parent};
 use crate::ids::JobId;
 use crate::job::{End, KillReason, Place, State};
 use crate::time::Time;
@@ -58,6 +58,7 @@ pub(super) fn revise(world: &mut World, revision: Revision, now: Time) -> Result
             None => return Err(Refusal::NotLive(edit.job)),
         }
     }
+    not_circular(world, &revision.edits)?;
     let coming: BTreeSet<JobId> = revision.add.iter().map(|new| new.id).collect();
     for job in revision.order.iter().filter(|job| !coming.contains(job)) {
         waits(world, *job)?;
@@ -67,18 +68,40 @@ pub(super) fn revise(world: &mut World, revision: Revision, now: Time) -> Result
     }
     let end = End::Killed(KillReason::Removed);
     let mut events = Vec::new();
-    let mut happen = |world: &mut World, some: Vec<Event>| {
-        some.iter().for_each(|event| world.record(event));
-        events.extend(some);
-    };
+    let mut happen = |world: &mut World, some: Vec<Event>| events.extend(record(world, some, now));
     let removed = |job| Event::JobEnded { job, end: end.clone(), at: now };
     happen(world, leaving.into_iter().map(removed).collect());
     for edit in &revision.edits {
-        happen(world, edited(world, edit));
+        // One that was taken out may have failed it meanwhile.
+        if world.job(edit.job).is_some() {
+            happen(world, edited(world, edit));
+        }
     }
     happen(world, revision.add.into_iter().map(Event::Submitted).collect());
-    happen(world, arranged(world, &revision.order));
+    let still_waits = |job: &JobId| world.job(*job).is_some();
+    let order: Vec<JobId> = revision.order.into_iter().filter(still_waits).collect();
+    happen(world, arranged(world, &order));
     Ok(events)
+}
+
+/// No job may wait for itself, through however many others.
+fn not_circular(world: &World, edits: &[Edit]) -> Result<(), Refusal> {
+    let needs = edits.iter().filter_map(|edit| edit.needs.as_ref().map(|needs| (edit.job, needs.after.as_slice())));
+    let edited: BTreeMap<JobId, &[Parent]> = needs.collect();
+    for (job, parents) in &edited {
+        let mut seen = BTreeSet::new();
+        let mut next: Vec<JobId> = parents.iter().map(|parent| parent.job).collect();
+        while let Some(parent) = next.pop() {
+            if parent == *job {
+                return Err(Refusal::Circular(*job));
+            }
+            if seen.insert(parent) {
+                let further = edited.get(&parent).copied().unwrap_or_else(|| world.parents(parent));
+                next.extend(further.iter().map(|parent| parent.job));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn waits(world: &World, job: JobId) -> Result<(), Refusal> {
@@ -91,7 +114,7 @@ fn waits(world: &World, job: JobId) -> Result<(), Refusal> {
 
 fn edited(world: &World, edit: &Edit) -> Vec<Event> {
     let job = world.job(edit.job).expect("looked at before");
-    let mut events = vec![Event::Edited { job: edit.job, needs: edit.needs }];
+    let mut events = vec![Event::Edited { job: edit.job, needs: edit.needs.clone() }];
     if let Some(priority) = edit.priority.map(i64::from).filter(|priority| *priority != job.place.priority) {
         events.push(Event::Placed { job: edit.job, place: Place { priority, ..job.place } });
     }

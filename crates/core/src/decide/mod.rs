@@ -30,6 +30,7 @@ fn plan(world: &World, now: Time) -> Vec<Event> {
         return events;
     }
     let mut free = world.free();
+    let whole_waits = whole_waits(world);
     // The first of each bucket, in queue order; a bucket whose first does not fit is out.
     let mut buckets: Vec<_> = world.ready().iter().map(|(request, jobs)| (request, jobs.iter())).collect();
     let mut heads: BTreeMap<(Place, JobId), usize> = BTreeMap::new();
@@ -38,12 +39,17 @@ fn plan(world: &World, now: Time) -> Vec<Event> {
     }
     while let Some(((_, job), number)) = heads.pop_first() {
         let (request, jobs) = &mut buckets[number];
-        let Ok(lease) = place::place(request, &free) else { continue };
+        let Ok(lease) = place::place(&world.resolved(request), &free, whole_waits) else { continue };
         let left = free.get_mut(&lease.machine).expect("placed on a machine with room");
-        left.take(&lease);
+        left.take(&lease, job);
         let run = RunId { job, number: world.job(job).expect("queued jobs are live").runs + 1 };
         events.push(Event::Planned { run, lease, at: now });
         heads.extend(jobs.next().map(|head| (*head, number)));
     }
     events
+}
+
+/// Whether somebody waits for a GPU of his own: then those that share do not spread.
+pub fn whole_waits(world: &World) -> bool {
+    world.ready().keys().any(|request| request.gpus > 0 && world.resolved(request).share.is_none())
 }

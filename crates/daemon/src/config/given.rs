@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nexus_api::run_dir::UNLIMITED;
+use nexus_api::values::bytes;
 use nexus_core::request::MAX_GPUS;
 use toml::Value;
 
@@ -78,7 +79,7 @@ impl Given<'_> {
     /// In bytes.
     pub fn size(&self) -> Result<u64, String> {
         let want = || "a size in quotes, with its unit: \"50MB\", \"1GB\"".to_string();
-        self.value.as_str().and_then(bytes).ok_or_else(want)
+        self.value.as_str().and_then(|text| bytes(text).ok()).ok_or_else(want)
     }
 
     /// A list of texts.
@@ -129,7 +130,7 @@ impl Given<'_> {
         match self.value {
             Value::String(text) if text.is_empty() => Ok(None),
             Value::String(text) if text == "unlimited" => Ok(Some(UNLIMITED)),
-            Value::String(text) if in_bytes => bytes(text).map(Some).ok_or_else(want),
+            Value::String(text) if in_bytes => bytes(text).map(Some).map_err(|_| want()),
             Value::Integer(number @ 1..) if !in_bytes => Ok(Some(*number as u64)),
             _ => Err(want()),
         }
@@ -155,21 +156,6 @@ fn seconds(text: &str) -> Option<u64> {
         digits.clear();
     }
     (digits.is_empty() && !text.is_empty() && total <= LONGEST_SECONDS).then_some(total)
-}
-
-/// `50MB`, `8 GiB`.
-fn bytes(text: &str) -> Option<u64> {
-    let split = text.find(|letter: char| !letter.is_ascii_digit())?;
-    let number: u64 = text[..split].parse().ok()?;
-    let unit = match text[split..].trim().to_ascii_uppercase().as_str() {
-        "B" => 1,
-        "K" | "KB" | "KIB" => 1 << 10,
-        "M" | "MB" | "MIB" => 1 << 20,
-        "G" | "GB" | "GIB" => 1 << 30,
-        "T" | "TB" | "TIB" => 1 << 40,
-        _ => return None,
-    };
-    number.checked_mul(unit).filter(|bytes| *bytes < 1 << 60)
 }
 
 fn gpus(text: &str) -> Option<Vec<u16>> {
@@ -263,12 +249,12 @@ mod tests {
         for (text, number) in
             [("50MB", 50 << 20), ("1g", 1 << 30), ("8 GiB", 8 << 30), ("0MB", 0), ("1500KB", 1500 << 10)]
         {
-            assert_eq!(bytes(text), Some(number), "{text}");
-            assert_eq!(shown::size(number).as_str().and_then(bytes), Some(number), "{text}");
+            assert_eq!(bytes(text), Ok(number), "{text}");
+            assert_eq!(shown::size(number).as_str().map(bytes), Some(Ok(number)), "{text}");
         }
         for bad in ["", "5", "s", "5x", "1.5h", "-1s", "99999999999999999999s", "9999d", "5é"] {
             assert_eq!(seconds(bad), None, "{bad}");
-            assert_eq!(bytes(bad), None, "{bad}");
+            assert!(bytes(bad).is_err(), "{bad}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nexus_core::machine::Shares;
 use nexus_core::request::{GpuSet, MAX_GPUS};
 use toml::Value;
 
@@ -30,14 +31,6 @@ pub struct GpuConfig {
 pub enum GpuUse {
     All,
     Only(GpuSet),
-}
-
-/// Where a job that asks for a part of a GPU goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shares {
-    Auto,
-    Pack,
-    Spread,
 }
 
 /// What `CUDA_VISIBLE_DEVICES` is made of.
@@ -74,18 +67,14 @@ pub const KEYS: &[Key] = &[
         .of_gpus(|gpus, given| using(given).map(|it| gpus.using = it), |gpus| shown_use(gpus.using)),
     key("gpus", "poll", "\"5s\"", "between two looks at the GPUs")
         .of_gpus(|gpus, given| poll(given).map(|it| gpus.poll = it), |gpus| duration(gpus.poll)),
-    key("gpus", "mem_threshold", "0.8", "part of its memory in use over which a GPU is shared no further")
-        .of_gpus(
-            |gpus, given| given.fraction().map(|it| gpus.mem_threshold = it),
-            |gpus| Value::Float(gpus.mem_threshold),
-        )
-        .not_yet(),
-    key("gpus", "load_threshold", "0.8", "the same for its load")
-        .of_gpus(
-            |gpus, given| given.fraction().map(|it| gpus.load_threshold = it),
-            |gpus| Value::Float(gpus.load_threshold),
-        )
-        .not_yet(),
+    key("gpus", "mem_threshold", "0.8", "part of its memory in use over which a GPU is shared no further").of_gpus(
+        |gpus, given| given.fraction().map(|it| gpus.mem_threshold = it),
+        |gpus| Value::Float(gpus.mem_threshold),
+    ),
+    key("gpus", "load_threshold", "0.8", "the same for its load").of_gpus(
+        |gpus, given| given.fraction().map(|it| gpus.load_threshold = it),
+        |gpus| Value::Float(gpus.load_threshold),
+    ),
     key("gpus", "ignore_below", "\"256MB\"", "others' processes with less memory do not count").of_gpus(
         |gpus, given| given.size().map(|it| gpus.ignore_below_mib = it >> 20),
         |gpus| size(gpus.ignore_below_mib << 20),
@@ -95,8 +84,7 @@ pub const KEYS: &[Key] = &[
     key("gpus", "prefer", "[]", "GPUs to take first: [2, 3]")
         .of_gpus(|gpus, given| prefer(given).map(|it| gpus.prefer = it), |gpus| indices(&gpus.prefer)),
     key("gpus", "shares", "\"auto\"", "where parts of GPUs go: \"auto\", \"pack\", \"spread\"")
-        .of_gpus(|gpus, given| given.one_of(SHARES).map(|it| gpus.shares = it), |gpus| word(SHARES, gpus.shares))
-        .not_yet(),
+        .of_gpus(|gpus, given| given.one_of(SHARES).map(|it| gpus.shares = it), |gpus| word(SHARES, gpus.shares)),
     key("gpus", "visible", "\"index\"", "what CUDA_VISIBLE_DEVICES holds: \"index\" or \"uuid\"")
         .of_gpus(|gpus, given| given.one_of(VISIBLE).map(|it| gpus.visible = it), |gpus| word(VISIBLE, gpus.visible)),
 ];

@@ -34,7 +34,7 @@ use nexus_core::policy::Policy;
 pub use change::{NotChanged, known, set, unset};
 pub use entries::Fault;
 pub use file::{ConfigFile, Locked};
-pub use gpus::{GpuConfig, GpuUse, Shares, Visible};
+pub use gpus::{GpuConfig, GpuUse, Visible};
 pub use log::LogLevel;
 pub use models::{Rule, Vram};
 pub use read::{Settings, read};
@@ -59,8 +59,6 @@ pub struct Config {
     pub limits: ResourceLimits,
     pub policy: Policy,
     pub patience: Duration,
-    /// 0 = never.
-    pub pause_after_failures: u32,
     /// Of this machine.
     pub gpus: GpuConfig,
     /// `[gpus]`: of every machine that has nothing else of its own.
@@ -94,7 +92,6 @@ impl Default for Config {
             limits: ResourceLimits::default(),
             policy: Policy::default(),
             patience: Duration::from_secs(30 * 60),
-            pause_after_failures: 0,
             gpus: GpuConfig::default(),
             usual_gpus: GpuConfig::default(),
             machines: BTreeMap::new(),

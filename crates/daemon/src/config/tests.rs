@@ -79,7 +79,7 @@ fn values_are_taken_in_all_their_forms() {
         }),
         ("[gpus]\nprefer = \"3,0-1\"", |c| c.gpus.prefer == [3, 0, 1]),
         ("[gpus]\nvisible = \"uuid\"\nshares = \"pack\"", |c| {
-            c.gpus.visible == Visible::Uuid && c.gpus.shares == Shares::Pack
+            c.gpus.visible == Visible::Uuid && c.gpus.shares == nexus_core::machine::Shares::Pack
         }),
         ("[[rule]]\nmatch = \"--llm q*\"\ngpus = 0.5\n[[rule]]\nmatch = \"x\"\nvram = \"auto\"", |c| {
             c.rules.len() == 2 && c.rules[0].gpus == Some(0.5) && c.rules[1].vram == Some(Vram::Auto)

@@ -39,7 +39,10 @@ impl Engine {
             Slot::Known(id) => id,
             Slot::New(place) => ids[place],
         });
-        let (edits, edited): (Vec<Edit>, Vec<EditedRow>) = edits.into_iter().unzip();
+        let (mut edits, edited): (Vec<Edit>, Vec<EditedRow>) = edits.into_iter().unzip();
+        for (edit, row) in edits.iter_mut().zip(&edited).filter(|(edit, _)| edit.needs.is_some()) {
+            edit.needs = Some(self.needs(&row.spec, turn)?);
+        }
         let rows_of = edits.iter().map(|edit| edit.job).zip(edited).collect::<Vec<_>>();
         let revision = apply::Revision { remove, edits, add: new, order: order.collect() };
         let events = apply::command(&mut self.world, Command::Revise(revision), clock::now())

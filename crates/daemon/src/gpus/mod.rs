@@ -6,11 +6,12 @@
 mod change;
 mod sight;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use nexus_api::service::{self, Obstacle as Shown};
 use nexus_core::ids::{JobId, MachineId};
-use nexus_core::machine::{Gpu, Machine, Obstacle};
+use nexus_core::machine::{Gpu, Machine, Obstacle, Sharing};
 use nexus_core::request::{GpuSet, MAX_GPUS};
 use nexus_node::gpu::{GpuSeen, GpuState, Reading, Source, Vitals};
 
@@ -21,8 +22,8 @@ use sight::Around;
 /// Memory a simulated GPU claims to have.
 const SIMULATED_MEMORY_MIB: u64 = 24 * 1024;
 
-/// Memory in use is rounded down to whole steps before anything is decided on it.
-const MEMORY_STEP_MIB: u64 = 256;
+/// Memory in use is rounded up to whole steps before anything is decided on it.
+const MEMORY_STEP_MIB: u64 = 64;
 
 /// What of the GPUs is known beside the World. Lost with the process, and read again.
 pub struct Gpus {
@@ -120,8 +121,9 @@ impl Gpus {
         let error = self.error.as_ref().filter(|_| shown.is_empty() && !self.are_simulated());
         lines.extend(error.filter(|_| !self.told_error).map(|error| format!("GPUs cannot be read: {error}")));
         self.told_error = error.is_some();
-        let gpus = shown.iter().map(for_decisions).collect();
-        let machine = Machine { gpus, prefer: config.prefer.clone(), ..unread() };
+        let gpus = shown.iter().map(|gpu| for_decisions(gpu, config)).collect();
+        let sharing = Sharing { order: config.shares, mem_threshold_percent: percent(config.mem_threshold) };
+        let machine = Machine { gpus, prefer: config.prefer.clone(), sharing, ..unread() };
         self.shown = self.are_known().then_some(shown);
         Look { machine, lines }
     }
@@ -168,18 +170,38 @@ fn simulated(index: u16, around: &Around) -> service::Gpu {
 pub fn unread() -> Machine {
     let cpus = std::thread::available_parallelism().map_or(1, |count| count.get());
     let cpus = u16::try_from(cpus).unwrap_or(u16::MAX);
-    Machine { id: MachineId::LOCAL, name: "local".into(), cpus, gpus: vec![], prefer: vec![] }
+    Machine { id: MachineId::LOCAL, name: "local".into(), cpus, ram_mib: ram_mib(), ..Machine::default() }
+}
+
+/// All of the machine's memory. Where it cannot be told nothing is kept from jobs.
+fn ram_mib() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok());
+    total.map_or(u64::MAX, |kib: u64| kib / 1024)
+}
+
+fn percent(part: f64) -> u8 {
+    (part * 100.0).round().clamp(0.0, 100.0) as u8
 }
 
 /// What decisions need of a GPU.
-fn for_decisions(gpu: &service::Gpu) -> Gpu {
-    let used_mib = gpu.used_mib.unwrap_or(0) / MEMORY_STEP_MIB * MEMORY_STEP_MIB;
+fn for_decisions(gpu: &service::Gpu, config: &GpuConfig) -> Gpu {
+    let in_steps = |mib: u64| mib.next_multiple_of(MEMORY_STEP_MIB);
+    let mut used: BTreeMap<JobId, u64> = BTreeMap::new();
+    for process in &gpu.processes {
+        if let Some((job, mib)) = process.job.as_deref().and_then(|id| id.parse().ok()).zip(process.memory_mib) {
+            *used.entry(job).or_default() += mib;
+        }
+    }
+    let in_use = matches!(gpu.obstacle, Some(Shown::InUse { .. }));
     Gpu {
         index: gpu.index,
         uuid: gpu.uuid.clone(),
         name: gpu.name.clone(),
         memory_mib: gpu.memory_mib,
-        free_mib: gpu.memory_mib.saturating_sub(used_mib),
+        free_mib: gpu.memory_mib.saturating_sub(in_steps(gpu.used_mib.unwrap_or(0))),
+        used: used.into_iter().map(|(job, mib)| (job, u32::try_from(in_steps(mib)).unwrap_or(u32::MAX))).collect(),
+        busy: in_use && gpu.load_percent.is_some_and(|load| load > percent(config.load_threshold)),
         simulated: gpu.simulated,
         obstacle: gpu.obstacle.as_ref().map(|obstacle| match obstacle {
             Shown::InUse { .. } => Obstacle::InUse,

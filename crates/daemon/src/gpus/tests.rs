@@ -182,8 +182,8 @@ fn noise_changes_nothing_that_is_decided_on_and_is_told_nowhere() {
         reading(vec![GpuState::Read(Vitals { used_mib, load_percent, temperature_c, processes, ..Vitals::default() })])
     };
     let first = seen.read(with(800, 3, 642));
-    assert_eq!(first.machine.gpus[0].free_mib, 24_576 - 768);
-    for (used, load, memory) in [(790, 30, 650), (1023, 0, 900), (768, 99, 257)] {
+    assert_eq!(first.machine.gpus[0].free_mib, 24_576 - 832);
+    for (used, load, memory) in [(790, 30, 650), (832, 0, 900), (769, 80, 257)] {
         let look = seen.read(with(used, load, memory));
         assert_eq!(look.machine, first.machine, "{used} MiB, {load} %");
         assert!(look.lines.is_empty(), "{:?}", look.lines);

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use nexus_api::amount::GpuAmount;
 use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
-use nexus_core::request::MAX_GPUS;
+use nexus_core::request::{MAX_GPUS, Model};
 
 const LONGEST_SECONDS: u64 = 100 * 366 * 86_400;
 
@@ -24,11 +25,18 @@ pub fn spec(spec: &mut JobSpec) -> Result<(), Problem> {
         word("tag", tag)?;
     }
     let request = &mut spec.request;
-    if request.gpus > MAX_GPUS {
-        return Err(bad("gpus", &request.gpus, format!("at most {MAX_GPUS}")));
-    }
-    if request.gpus == 0 && request.cpus == Some(0) {
+    let amount = *request.gpus.get_or_insert(GpuAmount::ONE);
+    if amount.is_none() && request.cpus == Some(0) {
         return Err(bad("cpus", &0, "a job without a GPU takes at least 1 CPU".into()));
+    }
+    if amount.is_none() && request.vram.is_some() {
+        return Err(bad("vram", &"memory of a GPU", "a job that asks for a GPU".into()));
+    }
+    if let Some(model) = request.gpu_model.as_ref().filter(|model| Model::new(model).is_none()) {
+        return Err(bad("gpu-model", model, format!("1 to {} bytes of a GPU's name", Model::LONGEST)));
+    }
+    if !spec.retry_on.is_empty() && spec.retries == 0 {
+        return Err(bad("retry-on", &"timeout", "retries too: how often it is tried again".into()));
     }
     for (field, seconds) in [("time", request.time_seconds), ("grace", request.grace_seconds)] {
         if seconds.is_some_and(|seconds| seconds > LONGEST_SECONDS) {
@@ -44,8 +52,8 @@ pub fn spec(spec: &mut JobSpec) -> Result<(), Problem> {
         if let Some(index) = on.iter().find(|index| **index >= MAX_GPUS) {
             return Err(bad("on", index, format!("GPU numbers go up to {}", MAX_GPUS - 1)));
         }
-        if on.len() < usize::from(request.gpus) {
-            let want = format!("{} GPUs are asked for, and only {} allowed", request.gpus, on.len());
+        if on.len() < usize::from(amount.count()) {
+            let want = format!("{amount} GPUs are asked for, and only {} allowed", on.len());
             return Err(bad("on", &join(on), want));
         }
     }

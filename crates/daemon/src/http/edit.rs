@@ -10,7 +10,6 @@ use nexus_api::jobs::{JobSpec, State as Word};
 use nexus_api::problem::Problem;
 use nexus_api::queue_text::{Header, read, set, write};
 use nexus_core::apply::Edit;
-use nexus_core::event::Needs;
 use nexus_core::ids::JobId;
 use serde::Deserialize;
 
@@ -140,7 +139,7 @@ fn changed_job(reader: &Reader, id: &str, edit: &JobEdit) -> Result<((Edit, Edit
         secret_names = secret.keys().cloned().collect();
         env = Some((open, secret));
     }
-    let needs = Needs { request: words::request(&after.request), retries: after.retries };
+    let needs = words::needs(&after);
     let core_edit = Edit {
         job: job.id,
         needs: waits.then_some(needs),

@@ -7,10 +7,9 @@ use axum::extract::{Path, State};
 use nexus_api::env::looks_secret;
 use nexus_api::jobs::{Job, JobDetail, JobQuery, JobSpec, Rerun, State as Word, Submitted, Waiting as WaitingWord};
 use nexus_api::problem::Problem;
-use nexus_core::decide::place::place;
 use nexus_core::explain::Explainer;
 use nexus_core::ids::JobId;
-use nexus_core::request::{GpuSet, Request};
+use nexus_core::request::GpuSet;
 use nexus_core::waiting::Waiting;
 use serde::Deserialize;
 
@@ -216,13 +215,15 @@ impl App {
 
     /// The jobs as they would be, without an id: why each would wait, or where it would start.
     async fn try_out(self: &Shared, specs: Vec<JobSpec>) -> Result<Vec<Job>, Problem> {
-        let requests: Vec<_> = specs.iter().map(|spec| words::request(&spec.request)).collect();
+        let requests: Vec<_> = specs.iter().map(|spec| words::needs(spec).request).collect();
         let answers: Vec<(Waiting, Option<GpuSet>)> = self
             .ask(move |world| {
                 let mut explainer = Explainer::new(world);
-                let free = world.free();
-                let gpus = |request: &Request| place(request, &free).ok().map(|lease| lease.gpus);
-                requests.iter().map(|request| (explainer.request(request), gpus(request))).collect()
+                let mut answer = |request| {
+                    let gpus = explainer.place(request).ok().map(|lease| lease.gpus);
+                    (explainer.request(request), gpus)
+                };
+                requests.iter().map(&mut answer).collect()
             })
             .await?;
         let around = view::Surroundings { log_dir: &self.log_dir, now: clock::now(), waiting: &Default::default() };
@@ -267,5 +268,6 @@ fn planned_row(spec: JobSpec) -> JobRow {
         outcome: None,
         place: (0, 0),
         dir: None,
+        failed_by: None,
     }
 }

@@ -9,7 +9,7 @@ use nexus_api::why::Why;
 use super::problem::Failed;
 use super::{Shared, gpus};
 use crate::store::StoreError;
-use crate::{home, view, words};
+use crate::{home, view};
 
 /// The end of a traceback is in them.
 const LAST_LINES: usize = 10;
@@ -47,10 +47,11 @@ pub async fn why(State(app): State<Shared>, Path(id): Path<String>) -> Result<Js
 /// Whether a running job holds something of what the other waits for.
 fn is_in_the_way(runs: &Job, waits: &Job) -> bool {
     match &waits.waiting {
-        Some(Waiting::Gpus { on, .. }) => {
-            runs.gpus.iter().any(|gpu| on.as_ref().is_none_or(|allowed| allowed.contains(gpu)))
+        Some(Waiting::Gpus(missing)) => {
+            runs.gpus.iter().any(|gpu| missing.on.as_ref().is_none_or(|allowed| allowed.contains(gpu)))
         }
-        Some(Waiting::Cpus { .. }) => words::request(&runs.request).cpus > 0,
+        Some(Waiting::Cpus { .. }) => runs.request.cpus.unwrap_or(u16::from(runs.request.amount().is_none())) > 0,
+        Some(Waiting::Ram { .. }) => runs.request.ram_mib.is_some(),
         _ => false,
     }
 }

@@ -108,7 +108,7 @@ fn wrong_lines_are_told_by_number() {
     let told: Vec<String> = plan.errors.iter().map(|error| format!("{} {}", error.line, error.error)).collect();
     assert_eq!(told.len(), 4, "{told:?}");
     assert!(told[0].starts_with("1 no job xyz was there to edit"), "{told:?}");
-    assert_eq!(told[1], "3 gpus: many is no number that fits here");
+    assert_eq!(told[1], "3 gpus: many is not a number of GPUs, or a part of one, as in 2 or 0.5");
     assert_eq!(told[2], "6 retries: x is no number that fits here");
     assert!(told[3].starts_with("8 there is no option odd"), "{told:?}");
 }

@@ -20,6 +20,7 @@ use nexus_core::ids::JobId;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
 pub use read::{Filter, JobRow, Reader, RunRow};
+pub use restore::parents;
 pub use spec::Launch;
 pub use write::{Batch, EditedRow, NewRow, machine_name};
 
@@ -27,7 +28,7 @@ pub use write::{Batch, EditedRow, NewRow, machine_name};
 pub const FORMAT: u32 = MIGRATIONS.len() as u32;
 
 /// Each step brings a database to the next format.
-const MIGRATIONS: &[&str] = &[include_str!("schema.sql"), include_str!("paused_gpus.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("schema.sql"), include_str!("paused_gpus.sql"), include_str!("sharing.sql")];
 
 /// Statements the engine and a reader use over and over are prepared once.
 const STATEMENT_CACHE: usize = 64;

@@ -44,6 +44,8 @@ pub struct JobRow {
     pub place: (i64, i64),
     /// Directory of the newest run.
     pub dir: Option<PathBuf>,
+    /// The job that it was to come after, and that did not complete.
+    pub failed_by: Option<String>,
 }
 
 pub struct RunRow {
@@ -56,6 +58,10 @@ pub struct RunRow {
     pub ended_at: Option<Time>,
     pub outcome: Option<RunOutcome>,
     pub dir: PathBuf,
+    /// What it held of each GPU, where it shared them.
+    pub milli: Option<u16>,
+    pub vram_mib: Option<u64>,
+    pub peak_mib: Option<u64>,
 }
 
 /// Which jobs a listing wants.
@@ -71,7 +77,8 @@ pub struct Filter {
 const JOB: &str = "SELECT jobs.n, id, state, reason, exit_code, signal, command, spec, jobs.runs,
         (SELECT group_concat(tag, char(10)) FROM tags WHERE tags.n = jobs.n),
         submitted_at, jobs.started_at, jobs.ended_at,
-        runs.machine, runs.gpus, runs.simulated, runs.pid, runs.outcome, place_priority, turn, runs.dir
+        runs.machine, runs.gpus, runs.simulated, runs.pid, runs.outcome, place_priority, turn, runs.dir,
+        failed_by
     FROM jobs LEFT JOIN runs ON runs.n = jobs.n AND runs.number = jobs.runs";
 
 impl Reader<'_> {
@@ -236,7 +243,8 @@ impl Reader<'_> {
     pub fn runs(&self, n: i64) -> Result<Vec<RunRow>, StoreError> {
         self.db
             .prepare_cached(
-                "SELECT number, machine, gpus, pid, planned_at, started_at, ended_at, outcome, dir
+                "SELECT number, machine, gpus, pid, planned_at, started_at, ended_at, outcome, dir, milli,
+                        vram_mib, peak_mib
                  FROM runs WHERE n = ?1 ORDER BY number",
             )
             .and_then(|mut statement| statement.query_map([n], run_row)?.collect())
@@ -321,6 +329,7 @@ fn job_row(row: &Row) -> rusqlite::Result<JobRow> {
         outcome: outcome.and_then(|text| serde_json::from_str(&text).ok()),
         place: (row.get(18)?, row.get(19)?),
         dir: row.get::<_, Option<String>>(20)?.map(PathBuf::from),
+        failed_by: row.get(21)?,
     })
 }
 
@@ -336,6 +345,9 @@ fn run_row(row: &Row) -> rusqlite::Result<RunRow> {
         ended_at: row.get::<_, Option<i64>>(6)?.map(Time),
         outcome: outcome.and_then(|text| serde_json::from_str(&text).ok()),
         dir: PathBuf::from(row.get::<_, String>(8)?),
+        milli: row.get(9)?,
+        vram_mib: row.get::<_, Option<u32>>(10)?.map(u64::from),
+        peak_mib: row.get::<_, Option<u32>>(11)?.map(u64::from),
     })
 }
 

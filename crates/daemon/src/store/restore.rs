@@ -1,18 +1,21 @@
 //! Brings the World back from disk: live jobs and their current runs.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use nexus_api::jobs::JobSpec;
+use nexus_core::event::{Parent, QueuePause};
 use nexus_core::ids::{JobId, MachineId, RunId};
 use nexus_core::job::{Job, Place, Retries, State};
-use nexus_core::request::{GpuSet, Request};
-use nexus_core::run::{Lease, Phase, Run, StopCause};
+use nexus_core::request::{GpuSet, Same, Share, Vram};
+use nexus_core::run::{HeldShare, Lease, Phase, Run, StopCause};
 use nexus_core::time::Time;
 use nexus_core::world::World;
 use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::spec::StoredSpec;
-use super::write::machine_named;
+use super::write::{machine_named, raise};
 use super::{Store, StoreError};
 use crate::words;
 
@@ -23,15 +26,50 @@ impl Store {
             .db
             .prepare(
                 "SELECT jobs.id, jobs.state, spec, place_priority, turn, retries_used, start_failures, jobs.runs,
-                        not_before, runs.gpus, runs.cpus, runs.planned_at, runs.pid, runs.started_at, runs.stop
+                        not_before, runs.gpus, runs.cpus, runs.planned_at, runs.pid, runs.started_at, runs.stop,
+                        runs.milli, runs.vram_mib, runs.ram_mib, runs.peak_mib, same, raised
                  FROM jobs LEFT JOIN runs ON runs.n = jobs.n AND runs.number = jobs.runs
                  WHERE jobs.ended_at IS NULL",
             )
             .map_err(fail)?;
-        let jobs: Vec<Job> =
+        let rows: Vec<(Job, Vec<Parent>)> =
             statement.query_map([], job).map_err(fail)?.collect::<rusqlite::Result<_>>().map_err(fail)?;
-        let paused = self.meta("queue")?.as_deref() == Some("paused");
-        Ok(World::restore(jobs, paused, self.next_n).with_paused_gpus(self.paused_gpus()?))
+        let mut parents = Vec::new();
+        let mut jobs = Vec::with_capacity(rows.len());
+        let mut asked: BTreeSet<Same> = BTreeSet::new();
+        for (job, after) in rows {
+            if !after.is_empty() && !matches!(job.state, State::Active(_)) {
+                parents.push((job.id, after));
+            }
+            if let Some(Share { vram: Vram::Learned(same), .. }) = job.request.share {
+                asked.insert(same);
+            }
+            jobs.push(job);
+        }
+        let learned: Vec<(Same, u32)> =
+            asked.into_iter().map(|same| Ok((same, self.learned(same)?))).collect::<Result<_, StoreError>>()?;
+        let world = World::restore(jobs, self.queue_pause()?, self.next_n);
+        Ok(world.with_paused_gpus(self.paused_gpus()?).with_parents(parents).with_learned(learned))
+    }
+
+    /// The most memory that runs of a command had on one GPU; 0 where none is known.
+    pub fn learned(&self, same: Same) -> Result<u32, StoreError> {
+        let peak = self
+            .db
+            .prepare_cached("SELECT peak_mib FROM learned WHERE same = ?1")
+            .and_then(|mut found| found.query_row([same.0], |row| row.get(0)).optional());
+        Ok(peak.map_err(|source| self.read_error(source))?.unwrap_or(0))
+    }
+
+    fn queue_pause(&self) -> Result<Option<QueuePause>, StoreError> {
+        let word = self.meta("queue")?.unwrap_or_default();
+        Ok(match word.strip_prefix("paused") {
+            None => None,
+            Some(by) => Some(match by.strip_prefix(" after ").and_then(|count| count.parse().ok()) {
+                Some(count) => QueuePause::AfterFailures(count),
+                None => QueuePause::ByUser,
+            }),
+        })
     }
 
     /// By machine and UUID.
@@ -69,45 +107,68 @@ impl Store {
     }
 }
 
-fn job(row: &Row) -> rusqlite::Result<Job> {
+fn job(row: &Row) -> rusqlite::Result<(Job, Vec<Parent>)> {
     let id = job_id(row, 0)?;
     let stored: StoredSpec = serde_json::from_str(row.get_ref(2)?.as_str()?).map_err(|error| wrong(2, error))?;
-    let request = words::request(&stored.spec.request);
+    let raise = row.get_ref(20)?.as_str_or_null()?.and_then(raise);
+    let needs = words::needs(&stored.spec);
     let runs: u32 = row.get(7)?;
     let state = match row.get_ref(1)?.as_str()? {
         "held" => State::Held,
         "queued" => State::Queued { not_before: row.get::<_, Option<i64>>(8)?.map(Time) },
-        _ => State::Active(run(row, RunId { job: id, number: runs }, &request)?),
+        _ => State::Active(Box::new(run(row, RunId { job: id, number: runs })?)),
     };
-    Ok(Job {
+    let job = Job {
         id,
-        request,
+        request: needs.request.raised(raise),
+        raise,
+        same: Same(row.get(19)?),
         place: Place { priority: row.get(3)?, turn: row.get(4)? },
-        retries: Retries { allowed: stored.spec.retries, used: row.get(5)?, start_failures: row.get(6)? },
+        retries: Retries {
+            allowed: needs.retries,
+            used: row.get(5)?,
+            on_timeout: needs.retry_on_timeout,
+            start_failures: row.get(6)?,
+        },
         runs,
         state,
-    })
+    };
+    let parents = parents(&stored.spec).filter_map(|(id, any_end)| Some(Parent { job: id.parse().ok()?, any_end }));
+    Ok((job, parents.collect()))
 }
 
-fn run(row: &Row, id: RunId, request: &Request) -> rusqlite::Result<Run> {
+fn run(row: &Row, id: RunId) -> rusqlite::Result<Run> {
     let gpus = gpu_set(row.get_ref(9)?.as_str()?).map_err(|error| wrong(9, error))?;
     let (pid, since): (Option<u32>, Option<i64>) = (row.get(12)?, row.get(13)?);
     let stop: Option<String> = row.get(14)?;
-    debug_assert_eq!(gpus.len(), usize::from(request.gpus));
+    let (milli, vram_mib): (Option<u16>, Option<u32>) = (row.get(15)?, row.get(16)?);
     Ok(Run {
         id,
-        lease: Lease { machine: MachineId::LOCAL, gpus, cpus: row.get(10)? },
+        lease: Lease {
+            machine: MachineId::LOCAL,
+            gpus,
+            share: milli.map(|milli| HeldShare { milli, vram_mib }),
+            cpus: row.get(10)?,
+            ram_mib: row.get(17)?,
+        },
         planned_at: Time(row.get(11)?),
         phase: match (pid, since) {
             (Some(pid), Some(since)) => Phase::Running { pid, since: Time(since) },
             _ => Phase::Starting,
         },
         stop: stop.map(|word| if word == "user" { StopCause::User } else { StopCause::Stopped }),
+        peak_mib: row.get::<_, Option<u32>>(18)?.unwrap_or(0),
     })
 }
 
 fn job_id(row: &Row, column: usize) -> rusqlite::Result<JobId> {
     row.get_ref(column)?.as_str()?.parse().map_err(|error| wrong(column, error))
+}
+
+/// Jobs that a spec comes after, by id, and whether any end of them will do.
+pub fn parents(spec: &JobSpec) -> impl Iterator<Item = (&str, bool)> {
+    let after = spec.after.iter().map(|id| (id.as_str(), false));
+    after.chain(spec.after_any.iter().map(|id| (id.as_str(), true)))
 }
 
 /// Reads what [`GpuSet`]'s Display wrote.

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use nexus_api::env::Env;
 use nexus_api::jobs::JobSpec;
 use nexus_api::run_dir;
-use nexus_core::event::{Event, NewJob, Requeue};
+use nexus_core::event::{Event, NewJob, QueuePause, Requeue};
 use nexus_core::ids::{JobId, MachineId, RunId};
-use nexus_core::job::End;
-use nexus_core::request::GpuSet;
+use nexus_core::job::{End, Failure};
+use nexus_core::request::{GpuSet, Raise};
 use nexus_core::run::{Lease, Outcome, StopCause};
 use nexus_core::time::Time;
 use rusqlite::{OptionalExtension, Transaction, params};
@@ -125,7 +125,7 @@ impl Writer<'_> {
             Event::Released { job } => {
                 self.run("UPDATE jobs SET state = 'queued' WHERE id = ?1", [job.as_str()])?;
             }
-            Event::Edited { job, .. } => self.edited(*job, &batch.edited[job])?,
+            Event::Edited { job, needs } => self.edited(*job, needs.is_some(), &batch.edited[job])?,
             Event::Moved { job, place } | Event::Placed { job, place } => {
                 self.run(
                     "UPDATE jobs SET place_priority = ?2, turn = ?3 WHERE id = ?1",
@@ -155,19 +155,28 @@ impl Writer<'_> {
                 )?;
             }
             Event::RunEnded { run, outcome, at } => self.run_ended(*run, outcome, *at)?,
-            Event::Requeued { job, why, not_before } => {
+            Event::Peaked { run, mib } => {
+                self.run(
+                    "UPDATE runs SET peak_mib = ?3 WHERE n = (SELECT n FROM jobs WHERE id = ?1) AND number = ?2",
+                    params![run.job.as_str(), run.number, mib],
+                )?;
+            }
+            Event::Requeued { job, why, not_before, raise } => {
                 let (retries, failures) = match why {
                     Requeue::Retry => (1, "0"),
                     Requeue::StartFailed => (0, "start_failures + 1"),
                 };
                 let sql = format!(
                     "UPDATE jobs SET state = 'queued', started_at = NULL, not_before = ?2, retries_used = retries_used + ?3,
-                     start_failures = {failures} WHERE id = ?1"
+                     start_failures = {failures}, raised = coalesce(?4, raised) WHERE id = ?1"
                 );
-                self.run(&sql, params![job.as_str(), not_before.map(|at| at.0), retries])?;
+                self.run(&sql, params![job.as_str(), not_before.map(|at| at.0), retries, raise.map(raised)])?;
             }
             Event::JobEnded { job, end, at } => self.job_ended(*job, end, *at)?,
-            Event::QueuePaused => drop(self.set_meta("queue", "paused")?),
+            Event::QueuePaused(QueuePause::ByUser) => drop(self.set_meta("queue", "paused")?),
+            Event::QueuePaused(QueuePause::AfterFailures(count)) => {
+                self.set_meta("queue", &format!("paused after {count}"))?;
+            }
             Event::QueueResumed => drop(self.set_meta("queue", "running")?),
             Event::GpuPaused { machine, uuid, .. } => {
                 self.run("INSERT OR IGNORE INTO paused_gpus VALUES (?1, ?2)", [&machine_name(*machine), uuid])?;
@@ -186,8 +195,9 @@ impl Writer<'_> {
         let n = self.next_n;
         self.next_n += 1;
         self.run(
-            "INSERT INTO jobs (n, id, state, command, spec, name, project, place_priority, turn, env, secrets, submitted_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?1, ?9, ?10, ?11)",
+            "INSERT INTO jobs (n, id, state, command, spec, name, project, place_priority, turn, env, secrets, submitted_at,
+                               same)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?1, ?9, ?10, ?11, ?12)",
             params![
                 n,
                 new.id.as_str(),
@@ -199,7 +209,8 @@ impl Writer<'_> {
                 new.priority,
                 env_hash,
                 secrets_hash,
-                new.at.0
+                new.at.0,
+                new.needs.same.0
             ],
         )?;
         self.tag(n, &spec.tags)
@@ -224,12 +235,24 @@ impl Writer<'_> {
         Ok((env_hash, Some(hash)))
     }
 
-    fn edited(&mut self, job: JobId, row: &EditedRow) -> rusqlite::Result<()> {
+    /// `needs`: what was raised goes, since all that it asks for is said anew.
+    fn edited(&mut self, job: JobId, needs: bool, row: &EditedRow) -> rusqlite::Result<()> {
         let (id, spec) = (job.as_str(), &row.spec);
+        let same = crate::same::same(spec).0;
         self.run(
-            "UPDATE jobs SET command = ?2, spec = ?3, name = ?4, project = ?5 WHERE id = ?1",
-            params![id, spec.command.text(), stored_spec(spec, row.secret_names.clone()), spec.name, spec.project],
+            "UPDATE jobs SET command = ?2, spec = ?3, name = ?4, project = ?5, same = ?6 WHERE id = ?1",
+            params![
+                id,
+                spec.command.text(),
+                stored_spec(spec, row.secret_names.clone()),
+                spec.name,
+                spec.project,
+                same
+            ],
         )?;
+        if needs {
+            self.run("UPDATE jobs SET raised = NULL WHERE id = ?1", [id])?;
+        }
         let (n, env_before): (i64, String) = self
             .db
             .prepare_cached("SELECT n, env FROM jobs WHERE id = ?1")?
@@ -255,8 +278,8 @@ impl Writer<'_> {
             params![run.job.as_str(), run.number],
         )?;
         self.run(
-            "INSERT INTO runs (n, number, machine, gpus, cpus, simulated, planned_at, dir)
-             SELECT n, ?2, ?3, ?4, ?5, ?6, ?7, ?8 FROM jobs WHERE id = ?1",
+            "INSERT INTO runs (n, number, machine, gpus, cpus, simulated, planned_at, dir, milli, vram_mib, ram_mib)
+             SELECT n, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 FROM jobs WHERE id = ?1",
             params![
                 run.job.as_str(),
                 run.number,
@@ -265,17 +288,29 @@ impl Writer<'_> {
                 lease.cpus,
                 lease.gpus.overlaps(batch.simulated),
                 at.0,
-                run_dir::of_run(&batch.log_dir, run.job.as_str(), run.number).to_string_lossy()
+                run_dir::of_run(&batch.log_dir, run.job.as_str(), run.number).to_string_lossy(),
+                lease.share.map(|share| share.milli),
+                lease.share.and_then(|share| share.vram_mib),
+                lease.ram_mib
             ],
         )?;
         Ok(())
     }
 
     fn run_ended(&mut self, run: RunId, outcome: &Outcome, at: Time) -> rusqlite::Result<()> {
-        let stop: Option<String> = self
+        let (stop, peak_mib): (Option<String>, Option<u32>) = self
             .db
-            .prepare_cached("SELECT stop FROM runs WHERE n = (SELECT n FROM jobs WHERE id = ?1) AND number = ?2")?
-            .query_row(params![run.job.as_str(), run.number], |row| row.get(0))?;
+            .prepare_cached(
+                "SELECT stop, peak_mib FROM runs WHERE n = (SELECT n FROM jobs WHERE id = ?1) AND number = ?2",
+            )?
+            .query_row(params![run.job.as_str(), run.number], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        if let Some(peak_mib) = peak_mib {
+            self.run(
+                "INSERT INTO learned SELECT same, ?2 FROM jobs WHERE id = ?1
+                 ON CONFLICT (same) DO UPDATE SET peak_mib = max(peak_mib, excluded.peak_mib)",
+                params![run.job.as_str(), peak_mib],
+            )?;
+        }
         let stop = stop.as_deref().map(|word| if word == "user" { StopCause::User } else { StopCause::Stopped });
         let told = serde_json::to_string(&words::run_outcome(outcome, stop)).expect("an outcome is plain data");
         self.run(
@@ -292,10 +327,15 @@ impl Writer<'_> {
             Some((run, outcome)) if run.job == job => words::exit_of(&outcome),
             _ => (None, None),
         };
+        let failed_by = match end {
+            End::Failed(Failure::Dependency { parent }) => Some(parent.as_str()),
+            _ => None,
+        };
         self.run(
-            "UPDATE jobs SET state = ?2, reason = ?3, exit_code = ?4, signal = ?5, ended_at = ?6, not_before = NULL
+            "UPDATE jobs SET state = ?2, reason = ?3, exit_code = ?4, signal = ?5, ended_at = ?6, not_before = NULL,
+                             failed_by = ?7
              WHERE id = ?1",
-            params![job.as_str(), state.word(), reason, code, signal, at.0],
+            params![job.as_str(), state.word(), reason, code, signal, at.0, failed_by],
         )?;
         self.run("UPDATE totals SET count = count + 1 WHERE state = ?1", [state.word()])?;
         self.drop_secrets(job)
@@ -327,6 +367,24 @@ impl Writer<'_> {
         env.map_or(Ok(()), |env| self.drop_env(&env))
     }
 }
+
+/// As in the column `raised`.
+fn raised(raise: Raise) -> String {
+    match raise {
+        Raise::Alone => ALONE.into(),
+        Raise::Mib(mib) => mib.to_string(),
+    }
+}
+
+/// Reads what [`raised`] wrote.
+pub(super) fn raise(text: &str) -> Option<Raise> {
+    match text {
+        ALONE => Some(Raise::Alone),
+        number => number.parse().ok().map(Raise::Mib),
+    }
+}
+
+const ALONE: &str = "alone";
 
 /// The machine of a name in records.
 pub(super) fn machine_named(name: &str) -> Option<MachineId> {
