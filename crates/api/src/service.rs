@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::amount::GpuAmount;
 use crate::jobs::Job;
 use crate::run_dir::ScreenSession;
 
@@ -91,6 +92,9 @@ pub struct Gpu {
     pub simulated: bool,
     /// Ids of the jobs on it.
     pub jobs: Vec<String>,
+    /// What each of them holds of it, where they share it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<GpuShare>,
     /// Gets no new job, by the user's will.
     #[serde(default)]
     pub paused: bool,
@@ -108,6 +112,14 @@ pub struct Gpu {
     /// Why it takes no job, but for a pause and the jobs on it.
     #[serde(default)]
     pub obstacle: Option<Obstacle>,
+}
+
+/// What a job holds of a GPU that it shares: a part of it, memory of it, or both.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuShare {
+    pub job: String,
+    pub part: Option<GpuAmount>,
+    pub vram_mib: Option<u64>,
 }
 
 /// A process on a GPU.

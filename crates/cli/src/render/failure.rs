@@ -27,7 +27,7 @@ pub fn meaning(job: &Job, cwd_exists: bool) -> Vec<String> {
             detail.into_iter().chain([known]).collect()
         }
         (_, "session-closed") => lines(["its screen session was closed, and it ended with that"]),
-        (_, "dependency") => lines(["a job that it was to come after did not complete"]),
+        (_, "dependency") => detail.into_iter().collect(),
         (_, "gpu-oom") => lines(["the memory of the GPU did not suffice"]),
         (_, "host-oom") => lines(["the memory of the machine did not suffice"]),
         _ => detail.into_iter().collect(),

@@ -1,6 +1,7 @@
 //! GPUs: one line each, what is in the way of jobs, what came of a pause.
 
-use nexus_api::service::{Gpu, GpuProcess, Machine, Obstacle};
+use nexus_api::amount::GpuAmount;
+use nexus_api::service::{Gpu, GpuProcess, GpuShare, Machine, Obstacle};
 
 use super::paint::Paint;
 use super::{place, text};
@@ -92,7 +93,11 @@ fn by_height(percent: Option<u64>, (medium, high): (u64, u64), shown: &str, pain
 
 /// Its jobs, its processes, and what else there is to say.
 fn on_it(gpu: &Gpu, paint: Paint) -> String {
-    let mut parts: Vec<String> = gpu.jobs.iter().map(|id| paint.id(id)).collect();
+    let job = |id: &String| {
+        let share = share(gpu, id).map(|share| format!("({share})")).unwrap_or_default();
+        format!("{}{share}", paint.id(id))
+    };
+    let mut parts: Vec<String> = gpu.jobs.iter().map(job).collect();
     parts.extend(gpu.processes.iter().map(process));
     if gpu.paused {
         parts.push(paint.state("paused"));
@@ -111,6 +116,29 @@ fn process(process: &GpuProcess) -> String {
     let name = process.name.as_deref().unwrap_or("?");
     let memory = process.memory_mib.map(|memory| format!("({memory}M)")).unwrap_or_default();
     text::printable(&format!("{user}{name}/{}{memory}", process.pid))
+}
+
+/// What a job holds of it where it shares it: `0.5`, `8G`, `0.5, 8G`.
+pub fn share(gpu: &Gpu, job: &str) -> Option<String> {
+    let share = gpu.shares.iter().find(|share| share.job == job)?;
+    let parts = [share.part.map(|part| part.to_string()), share.vram_mib.map(text::memory)];
+    Some(parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+/// What can be given away of one that is shared: `0.25, 6G`. A part takes its part of the memory.
+pub fn left(gpu: &Gpu) -> Option<String> {
+    if gpu.shares.is_empty() {
+        return None;
+    }
+    let milli = |share: &GpuShare| u64::from(share.part.and_then(GpuAmount::milli).unwrap_or(0));
+    let memory = |share: &GpuShare| share.vram_mib.unwrap_or(gpu.memory_mib * milli(share) / 1000);
+    let left = 1000u64.saturating_sub(gpu.shares.iter().map(milli).sum());
+    let part = match left {
+        1000.. => GpuAmount::ONE,
+        left => GpuAmount::part(left as u16).unwrap_or(GpuAmount::NONE),
+    };
+    let memory = gpu.memory_mib.saturating_sub(gpu.shares.iter().map(memory).sum());
+    Some(format!("{part}, {}", text::memory(memory)))
 }
 
 /// What keeps jobs off it, in one phrase.

@@ -68,10 +68,10 @@ pub fn sentence(waiting: &Waiting, capacity: Capacity, now: &Zoned) -> String {
             format!("needs {}: {free} of {} free", cpus(*need), capacity.cpus.max(*free))
         }
         Waiting::NoSuchRam { need_mib, exist_mib } => {
-            format!("needs {} of memory, there are {}", mebibytes_text(*need_mib), memory(*exist_mib))
+            format!("needs {} of memory, there are {}", mebibytes_text(*need_mib), text::memory(*exist_mib))
         }
         Waiting::Ram { need_mib, free_mib } => {
-            format!("needs {} of memory: {} not given to jobs", mebibytes_text(*need_mib), memory(*free_mib))
+            format!("needs {} of memory: {} not given to jobs", mebibytes_text(*need_mib), text::memory(*free_mib))
         }
         Waiting::Next => "starts next".into(),
     }
@@ -90,7 +90,7 @@ fn after(jobs: &[String], count: u64) -> String {
 fn counts(missing: &GpusMissing) -> String {
     let left = [
         missing.most_part.filter(|_| missing.part.is_some()).map(|part| part.to_string()),
-        missing.most_free_mib.filter(|_| missing.vram_mib.is_some()).map(memory),
+        missing.most_free_mib.filter(|_| missing.vram_mib.is_some()).map(text::memory),
     ];
     let left: Vec<String> = left.into_iter().flatten().collect();
     let left = if left.is_empty() { String::new() } else { format!(" ({} left)", left.join(", ")) };
@@ -108,15 +108,6 @@ fn counts(missing: &GpusMissing) -> String {
     let said: Vec<String> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     if said.is_empty() { "none is free".into() } else { said.join(", ") }
-}
-
-/// `3.5G`, whole MiB below that.
-fn memory(mib: u64) -> String {
-    match mib {
-        0..1024 => format!("{mib}M"),
-        _ if mib % 1024 < 52 => format!("{}G", mib / 1024),
-        _ => format!("{:.1}G", mib as f64 / 1024.0),
-    }
 }
 
 /// No GPU at all, where any would do.

@@ -160,6 +160,9 @@ fn attempt(run: &Run, job: &Job, now: &Zoned) -> String {
         false => format!("{}{simulated}", place::gpu_words(&run.gpus)),
     };
     let mut parts = vec![format!("{place} on {}", run.machine)];
+    let held =
+        [run.part.map(|part| format!("{part} of it")), run.vram_mib.map(|mib| format!("{} of it", text::memory(mib)))];
+    parts.extend(held.into_iter().flatten());
     let began = run.started_at.as_ref().unwrap_or(&run.planned_at);
     match &run.ended_at {
         Some(ended) => parts.push(format!("{} to {}", time::clock(began, now), time::clock(ended, now))),
@@ -172,6 +175,7 @@ fn attempt(run: &Run, job: &Job, now: &Zoned) -> String {
         }
         parts.push(words);
     }
+    parts.extend(run.peak_vram_mib.map(|mib| format!("at most {} on a GPU", text::memory(mib))));
     parts.push(run.log_dir.clone());
     parts.join(", ")
 }

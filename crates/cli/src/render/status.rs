@@ -19,7 +19,7 @@ pub fn status(status: &Status, now: &Zoned, paint: Paint) -> String {
     let cpu_jobs: Vec<&Job> = status.active.iter().filter(|job| job.request.amount().is_none()).collect();
     if !cpu_jobs.is_empty() {
         lines.extend([String::new(), "CPU:".into()]);
-        lines.extend(cpu_jobs.into_iter().flat_map(|job| job_lines(job, now, paint)));
+        lines.extend(cpu_jobs.into_iter().flat_map(|job| job_lines(job, None, now, paint)));
     }
     lines.push(String::new());
     lines.join("\n")
@@ -77,17 +77,21 @@ fn gpu_lines(gpu: &Gpu, status: &Status, now: &Zoned, paint: Paint) -> Vec<Strin
     let mut lines = vec![header];
     for id in &gpu.jobs {
         match status.active.iter().find(|job| &job.id == id) {
-            Some(job) => lines.extend(job_lines(job, now, paint)),
+            Some(job) => lines.extend(job_lines(job, gpus::share(gpu, id), now, paint)),
             None => lines.push(format!("  Job ID: {}", paint.id(id))),
         }
     }
+    lines.extend(gpus::left(gpu).map(|left| format!("  Left: {left}")));
     lines.extend(gpus::load(gpu).map(|load| format!("  Load: {load}")));
     lines.extend(also.into_iter().map(|line| format!("  {line}")));
     lines
 }
 
-fn job_lines(job: &Job, now: &Zoned, paint: Paint) -> Vec<String> {
-    let also = if job.gpus.len() > 1 { format!(" ({})", place::gpu_words(&job.gpus)) } else { String::new() };
+/// `share` is what it holds of the GPU that it is shown under, where it has not all of it.
+fn job_lines(job: &Job, share: Option<String>, now: &Zoned, paint: Paint) -> Vec<String> {
+    let several = (job.gpus.len() > 1).then(|| place::gpu_words(&job.gpus));
+    let also: Vec<String> = several.into_iter().chain(share).collect();
+    let also = if also.is_empty() { String::new() } else { format!(" ({})", also.join(", ")) };
     let mut lines = vec![
         format!("  Job ID: {}{also}", paint.id(&job.id)),
         format!("  Command: {}", paint.command(&text::hanging(&job.command, 11))),

@@ -44,6 +44,15 @@ pub fn counted(count: u64, thing: &str) -> String {
     }
 }
 
+/// `3.5G`, whole MiB below that.
+pub fn memory(mib: u64) -> String {
+    match mib {
+        0..1024 => format!("{mib}M"),
+        _ if mib % 1024 < 52 => format!("{}G", mib / 1024),
+        _ => format!("{:.1}G", mib as f64 / 1024.0),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

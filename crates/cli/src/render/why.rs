@@ -210,6 +210,10 @@ fn to_free(why: &Why) -> Vec<(String, String)> {
 fn in_the_way(why: &Why) -> Vec<(String, String)> {
     let id = &why.job.id;
     let mut lines = to_free(why);
+    if let Some(Waiting::Gpus(GpusMissing { busy: 1.., .. })) = &why.job.waiting {
+        let what = "to share GPUs that are busier; gpus.mem_threshold for memory".to_string();
+        lines.push(("nexus config set gpus.load_threshold 1".to_string(), what));
+    }
     if why.job.position.is_some_and(|position| position > 1) {
         lines.push((format!("nexus first {id}"), "to put it before the others".to_string()));
     }
@@ -253,7 +257,7 @@ fn holders(jobs: &[Job], now: &Zoned, paint: Paint) -> Vec<String> {
 fn of_ended(answer: &mut Answer, why: &Why) {
     let job = &why.job;
     answer.rows("Meaning", &failure::meaning(job, why.cwd_exists));
-    if job.attempt > 1 || job.retries > 0 {
+    if job.attempt > 1 || job.attempt > 0 && job.retries > 0 {
         let tried = text::counted(job.attempt.into(), "time");
         answer.rows("Tried", &[format!("{tried}, with at most {} of --retries", job.retries)]);
     }

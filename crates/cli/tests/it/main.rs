@@ -9,3 +9,12 @@ mod verbs;
 
 /// The binary under test.
 const NEXUS: &str = env!("CARGO_BIN_EXE_nexus");
+
+/// What an object says: without what is null, zero or empty.
+fn said(object: &serde_json::Value) -> serde_json::Map<String, serde_json::Value> {
+    let says_nothing = |value: &serde_json::Value| {
+        value.is_null() || value.as_u64() == Some(0) || value.as_array().is_some_and(Vec::is_empty)
+    };
+    let fields = object.as_object().expect("an object").iter().filter(|(_, value)| !says_nothing(value));
+    fields.map(|(name, value)| (name.clone(), value.clone())).collect()
+}

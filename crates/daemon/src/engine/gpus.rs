@@ -8,14 +8,19 @@ use nexus_core::apply::Report;
 use nexus_core::event::Event;
 use nexus_core::ids::{JobId, MachineId};
 use nexus_core::request::GpuSet;
-use nexus_core::run::Outcome;
+use nexus_core::run::{Outcome, Phase, Run};
 use nexus_node::gpu::Reading;
 
 use super::{Engine, Message, Turn, Watch};
+use crate::clock;
 use crate::gpus::{Watcher, WatcherConfig};
 
 /// A driver that takes longer for its first answer is not waited for.
 const FIRST_READING: Duration = Duration::from_secs(2);
+
+/// For so long after its start a run is looked at more often: it takes its memory then.
+const YOUNG: Duration = Duration::from_secs(30);
+const POLL_OF_THE_YOUNG: Duration = Duration::from_millis(500);
 
 /// Reads GPUs, every so often.
 pub struct Watched {
@@ -69,11 +74,8 @@ impl Engine {
     /// Works the machine out anew from the last reading and the settings in force: after each reading, and to be
     /// called whenever `specs.config.gpus` has changed. What changes nothing is no event.
     pub(super) fn look_at_gpus(&mut self, turn: &mut Turn, watch: &mut Watch) {
+        self.adjust_poll();
         let config = &self.specs.config.gpus;
-        if let Some(watched) = self.watched.as_mut().filter(|watched| watched.poll != config.poll) {
-            watched.watcher.set_poll(config.poll);
-            watched.poll = config.poll;
-        }
         let held = self.held_gpus();
         let store = &self.store;
         let job_of = |dir: &Path| -> Option<JobId> {
@@ -88,9 +90,28 @@ impl Engine {
         self.report(Report::Machine(look.machine), turn, watch);
     }
 
-    /// A run has ended: what stood in the way of others may have gone with it. Or it could not start, perhaps since
+    /// A run takes its memory when it is young: then one looks more often, so as not to miss how much.
+    fn adjust_poll(&mut self) {
+        let now = clock::now();
+        let young = |run: &Run| match run.phase {
+            Phase::Starting => true,
+            Phase::Running { since, .. } => now.since(since) < YOUNG,
+        };
+        let any_young = self.world.active_runs().any(|run| !run.lease.gpus.is_empty() && young(run));
+        let usual = self.specs.config.gpus.poll;
+        let poll = if any_young { usual.min(POLL_OF_THE_YOUNG) } else { usual };
+        if let Some(watched) = self.watched.as_mut().filter(|watched| watched.poll != poll) {
+            watched.watcher.set_poll(poll);
+            watched.poll = poll;
+        }
+    }
+
+    /// A run began, or has ended: what stood in the way of others may have gone with it. Or it could not start, perhaps since
     /// another service took its GPU after the last reading.
-    pub(super) fn look_again_after(&self, events: &[Event]) {
+    pub(super) fn look_again_after(&mut self, events: &[Event]) {
+        if events.iter().any(|event| matches!(event, Event::Planned { .. })) {
+            self.adjust_poll();
+        }
         let outcomes = || {
             events.iter().filter_map(|event| match event {
                 Event::RunEnded { outcome, .. } => Some(outcome),

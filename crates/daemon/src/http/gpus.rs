@@ -2,12 +2,14 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use nexus_api::amount::GpuAmount;
 use nexus_api::problem::Problem;
-use nexus_api::service::{Gpu, Machine, OnGpus};
+use nexus_api::service::{Gpu, GpuShare, Machine, OnGpus};
 use nexus_core::apply::Command;
 use nexus_core::ids::MachineId;
 use nexus_core::machine::Machine as Known;
 use nexus_core::request::{GpuSet, MAX_GPUS};
+use nexus_core::run::Run;
 use nexus_core::world::World;
 
 use super::extract::Sent;
@@ -74,9 +76,13 @@ pub fn machines(world: &World, gpus: &Gpus) -> Vec<Machine> {
 
 fn gpus_of(machine: &Known, world: &World, gpus: &Gpus) -> Vec<Gpu> {
     let paused = world.paused_gpus(machine.id);
-    let jobs = |index| {
-        let runs = world.active_runs().filter(|run| run.lease.machine == machine.id && run.lease.gpus.contains(index));
-        runs.map(|run| run.id.job.to_string()).collect()
+    let runs = |index| {
+        world.active_runs().filter(move |run| run.lease.machine == machine.id && run.lease.gpus.contains(index))
+    };
+    let share = |run: &Run| {
+        let share = run.lease.share?;
+        let part = GpuAmount::part(share.milli).filter(|part| !part.is_none());
+        Some(GpuShare { job: run.id.job.to_string(), part, vram_mib: share.vram_mib.map(u64::from) })
     };
     let known = |gpu: &nexus_core::machine::Gpu| Gpu {
         index: gpu.index,
@@ -88,7 +94,8 @@ fn gpus_of(machine: &Known, world: &World, gpus: &Gpus) -> Vec<Gpu> {
     };
     let here = |index| (machine.id == MachineId::LOCAL).then(|| gpus.shown(index)).flatten();
     let view = |gpu: &nexus_core::machine::Gpu| Gpu {
-        jobs: jobs(gpu.index),
+        jobs: runs(gpu.index).map(|run| run.id.job.to_string()).collect(),
+        shares: runs(gpu.index).filter_map(share).collect(),
         paused: paused.contains(gpu.index),
         ..here(gpu.index).unwrap_or_else(|| known(gpu))
     };

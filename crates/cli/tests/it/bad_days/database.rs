@@ -56,10 +56,35 @@ fn one_of_another_host_is_refused_until_it_is_adopted() {
     lives(&nexus);
 }
 
+/// Back to format 2.
+const LONG: &str = "sleep 1000";
+
+const WITHOUT_SHARES: &str = "DROP TABLE learned;
+    ALTER TABLE jobs DROP COLUMN same; ALTER TABLE jobs DROP COLUMN raised; ALTER TABLE jobs DROP COLUMN failed_by;
+    ALTER TABLE runs DROP COLUMN milli; ALTER TABLE runs DROP COLUMN vram_mib; ALTER TABLE runs DROP COLUMN ram_mib;
+    ALTER TABLE runs DROP COLUMN peak_mib; PRAGMA user_version = 2";
+
+#[test]
+fn one_of_before_gpus_were_shared_is_migrated_with_what_runs() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let (runs, waits) = (nexus.add(LONG), nexus.add("true"));
+    nexus.in_state(&runs, "running");
+    nexus.ok(&["stop", "--keep-jobs"]);
+    sql(&nexus.home().join("nexus.db"), WITHOUT_SHARES);
+    nexus.ok(&["start"]);
+    assert!(nexus.home().join("nexus.db.format-2").is_file(), "no copy was put aside");
+    let shares = nexus.add_with(&["--gpus", "0.5"], "true");
+    assert_eq!(nexus.job(&shares)["waiting"]["held"], 1, "what ran before has its GPU alone");
+    nexus.ok(&["kill", &runs]);
+    assert_eq!(nexus.ended(&waits)["state"], "completed");
+    assert_eq!(nexus.ended(&shares)["state"], "completed");
+}
+
 #[test]
 fn one_of_before_gpus_could_be_paused_is_migrated_and_a_copy_put_aside() {
     let (nexus, id) = stopped();
     let database = nexus.home().join("nexus.db");
+    sql(&database, WITHOUT_SHARES);
     sql(&database, "DROP TABLE paused_gpus; PRAGMA user_version = 1");
     nexus.ok(&["start"]);
     assert!(nexus.home().join("nexus.db.format-1").is_file(), "no copy was put aside");

@@ -46,7 +46,7 @@ fn of_a_broken_file_the_good_lines_count_and_the_others_are_told() {
     for part in [
         "line 2 is not taken: it has a NUL byte",
         "line 3 is not taken: there is no job xyz; take the id away to queue it",
-        "line 5 is not taken: gpus: many is no number that fits here",
+        "line 5 is not taken: gpus: many is not a number of GPUs, or a part of one, as in 2 or 0.5",
         "line 7 is not taken: there is no option nice",
         "line 11 is not taken: the working folder /no/such cannot be used",
         "line 13 is not taken: lines=99, and 1 follow",

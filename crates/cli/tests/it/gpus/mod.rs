@@ -6,6 +6,7 @@ mod foreign;
 mod seen;
 mod services;
 mod settings;
+mod sharing;
 mod troubles;
 
 use std::process::{Child, Command, Stdio};

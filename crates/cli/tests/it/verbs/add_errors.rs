@@ -4,6 +4,8 @@ use nexus_testkit::Nexus;
 
 use crate::NEXUS;
 
+const USUAL: &str = "hint: --gpus 1, --gpus 0.5 for a part of one, or --gpus 0 for the CPU";
+
 /// Words typed after `add`, and lines that must be said.
 const WRONG: &[(&[&str], &str, &str)] = &[
     (
@@ -17,12 +19,12 @@ const WRONG: &[(&[&str], &str, &str)] = &[
         "hint: --gpus 2 --on 0,1",
     ),
     (&["--gpus", "1.5", "x"], "error: --gpus 1.5 is not a whole number of GPUs", "hint: --gpus 2"),
-    (&["--gpus", "-1", "x"], "error: --gpus -1 is no number of GPUs", "hint: --gpus 1, or --gpus 0 for the CPU"),
-    (&["--gpus", "many", "x"], "error: --gpus many is no number of GPUs", "hint: --gpus 1, or --gpus 0 for the CPU"),
+    (&["--gpus", "-1", "x"], "error: --gpus -1 is no number of GPUs", USUAL),
+    (&["--gpus", "many", "x"], "error: --gpus many is no number of GPUs", USUAL),
     (&["--on", "0-x", "x"], "error: --on 0-x is no list of GPUs", "hint: --on 0-3,5"),
     (
         &["--gpus", "0", "--on", "1", "x"],
-        "error: --on names GPUs and --gpus 0 asks for none",
+        "error: --on is about GPUs and --gpus 0 asks for none",
         "hint: leave out one of them",
     ),
     (&["--time", "4", "x"], "error: --time 4 has no unit", "hint: 4s, 4m, 4h or 4d"),

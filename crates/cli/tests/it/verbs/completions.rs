@@ -34,7 +34,7 @@ fn bash_completes_verbs_and_options() {
     assert_eq!(bash_offers(&script.stdout, &["nexus", "hi"]), ["history"]);
     assert_eq!(bash_offers(&script.stdout, &["nexus", "wh"]), ["why"]);
     assert_eq!(bash_offers(&script.stdout, &["nexus", "__"]), [""], "what is hidden stays hidden");
-    assert_eq!(bash_offers(&script.stdout, &["nexus", "run", "--retr"]), ["--retries"]);
+    assert_eq!(bash_offers(&script.stdout, &["nexus", "run", "--retri"]), ["--retries"]);
     assert_eq!(bash_offers(&script.stdout, &["nexus", "completions", "f"]), ["fish"]);
     assert!(!nexus.home().exists());
 }

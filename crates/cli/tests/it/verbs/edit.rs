@@ -151,7 +151,7 @@ fn a_wrong_line_refuses_all_and_the_text_is_kept() {
     let id = nexus.add("true");
     let wrong = format!("printf '#@ {id} gpus=many\\ntrue\\nnew one\\n#@ xyz\\ntrue\\n' > \"$1\"");
     let said = edit(&nexus, &wrong, &[]).expect_code(1).stderr;
-    assert!(said.contains("line 1: gpus: many is no number that fits here\n"), "{said}");
+    assert!(said.contains("line 1: gpus: many is not a number of GPUs, or a part of one, as in 2 or 0.5\n"), "{said}");
     assert!(said.contains("line 4: no job xyz was there to edit"), "{said}");
     let [path] = kept(&nexus).try_into().unwrap();
     assert!(std::fs::read_to_string(path).unwrap().contains("new one"));

@@ -1,8 +1,11 @@
 //! Each verb as a user types it, rightly and wrongly.
 
 mod add;
+mod add_after;
 mod add_errors;
+mod add_retries;
 mod add_runs;
+mod add_shares;
 mod attach;
 mod attach_errors;
 mod attach_many;

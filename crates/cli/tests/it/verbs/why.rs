@@ -44,7 +44,7 @@ fn each_way_to_wait_says_what_to_type() {
         &[&format!("{held}: held: nexus release {held}\n"), &format!("nexus release {held}  to let it start")],
     );
     let wide = nexus.add_with(&["--gpus", "8"], "python train.py");
-    let again = "nexus add --gpus 1 'python train.py'";
+    let again = &format!("nexus edit {wide} --gpus 1");
     says(&nexus, &wide, &["needs 8 GPUs, there is 1\n", "as it is it never starts here", again]);
     let elsewhere = nexus.add_with(&["--on", "5"], "true");
     says(&nexus, &elsewhere, &["needs 1 GPU of 5, there are none\n", &format!("nexus remove {elsewhere}")]);
