@@ -55,6 +55,7 @@ const SAMPLES: &[Sample] = &[
     ("problems", reads_and_writes::<Vec<Problem>>),
     ("why", reads_and_writes::<Why>),
     ("problems_terminal", reads_and_writes::<Vec<Problem>>),
+    ("problems_time_limit", reads_and_writes::<Vec<Problem>>),
     ("screens", reads_and_writes::<Vec<Screen>>),
     ("service_screen", reads_and_writes::<Service>),
     ("job_spec_screen", reads_and_writes::<JobSpec>),
@@ -160,9 +161,9 @@ fn samples_show_every_state_and_every_way_to_wait() {
 
 #[test]
 fn samples_show_every_problem_and_each_has_words() {
-    let samples = ["problems", "problems_terminal"].map(read::<Vec<Problem>>).concat();
+    let samples = ["problems", "problems_terminal", "problems_time_limit"].map(read::<Vec<Problem>>).concat();
     let shown: BTreeSet<u32> = samples.iter().map(number_of).collect();
-    assert_eq!(shown, (1..=21).collect(), "a problem lacks a sample");
+    assert_eq!(shown, (1..=22).collect(), "a problem lacks a sample");
     for problem in samples {
         assert!(!problem.title().is_empty(), "{problem:?}");
         assert!(problem.why().is_none_or(|why| !why.is_empty()), "{problem:?}");
@@ -223,6 +224,7 @@ fn number_of(problem: &Problem) -> u32 {
         Problem::NoSuchGpus { .. } => 19,
         Problem::NoTerminal { .. } => 20,
         Problem::NoScreen { .. } => 21,
+        Problem::TimeLimitKept { .. } => 22,
     }
 }
 

@@ -16,6 +16,7 @@ mod service;
 mod service_log;
 mod stream;
 mod terminal;
+mod time_limit;
 mod why;
 
 use std::collections::BTreeMap;

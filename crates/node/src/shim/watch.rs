@@ -9,11 +9,12 @@
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
-use nexus_api::run_dir::{Cause, ExitStatus, RunSpec};
+use nexus_api::run_dir::{Cause, ExitStatus};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::output::Output;
 use super::terminal::Sources;
+use super::time_limit::Limits;
 use super::tree::Tree;
 use super::viewers::{Seen, Viewers};
 use crate::signals::Signals;
@@ -38,13 +39,6 @@ pub struct Watch {
     pub viewers: Viewers,
 }
 
-/// When the job is warned and ended, and how long it may take to end.
-pub struct Limits {
-    limit_at: Option<Instant>,
-    warn_at: Option<(Instant, i32)>,
-    grace: Duration,
-}
-
 /// How the command itself ended.
 pub struct End {
     pub status: ExitStatus,
@@ -63,17 +57,6 @@ struct Progress {
     status: Option<ExitStatus>,
 }
 
-impl Limits {
-    pub fn new(spec: &RunSpec, start: Instant) -> Limits {
-        let limit_at = spec.time_limit_ms.and_then(|limit| start.checked_add(Duration::from_millis(limit)));
-        let warn_at = limit_at.zip(spec.warning).map(|(limit_at, warning)| {
-            let early = limit_at.checked_sub(Duration::from_millis(warning.before_ms)).unwrap_or(start);
-            (early.max(start), warning.signal)
-        });
-        Limits { limit_at, warn_at, grace: Duration::from_millis(spec.grace_ms) }
-    }
-}
-
 impl Watch {
     /// Comes back when no process of the job is left and all its output is kept.
     pub fn until_gone(&mut self) -> End {
@@ -90,7 +73,7 @@ impl Watch {
                 self.read_once(true, &mut buffer);
             }
             if ready.viewers || self.viewers.has_typed() {
-                self.serve_viewers();
+                self.serve_viewers(&progress);
             }
             if !ready.signals {
                 continue;
@@ -110,10 +93,19 @@ impl Watch {
         End { status, cause: progress.cause }
     }
 
-    fn serve_viewers(&mut self) {
+    fn serve_viewers(&mut self, progress: &Progress) {
         let Sources { stdout, stderr, .. } = &self.sources;
         let seen = Seen { stdout: stdout.as_ref(), stderr: stderr.as_ref(), printed: self.output.kept() };
         self.viewers.serve(&seen);
+        let goes_on = progress.status.is_none() && matches!(progress.phase, Phase::Running);
+        let limits = &mut self.limits;
+        self.viewers.answer_limits(|limit| {
+            if !goes_on {
+                return Err("it is ending already");
+            }
+            limits.change(limit.limit_ms);
+            Ok(())
+        });
     }
 
     /// Whoever closes the screen session that the run is in ends the run.
@@ -136,18 +128,16 @@ impl Watch {
     fn act_on_time(&mut self, progress: &mut Progress) -> Option<Instant> {
         let now = Instant::now();
         if let Phase::Running = progress.phase {
-            if let Some((_, signal)) = self.limits.warn_at.take_if(|(at, _)| *at <= now) {
+            if let Some(signal) = self.limits.warning_due(now) {
                 self.tree.warn(signal);
             }
-            if self.limits.limit_at.is_some_and(|at| at <= now) {
+            if self.limits.is_over(now) {
                 progress.cause = Cause::Timeout;
                 self.begin_ending(progress);
             }
         }
         let wait = match progress.phase {
-            Phase::Running => {
-                return self.limits.warn_at.map(|(at, _)| at).into_iter().chain(self.limits.limit_at).min();
-            }
+            Phase::Running => return self.limits.next(),
             Phase::Ending { kill_at } if kill_at > now => return Some(kill_at),
             Phase::Killing { again_at, .. } if again_at > now => return Some(again_at),
             Phase::Ending { .. } => FIRST_KILL_AGAIN,
