@@ -15,7 +15,7 @@ use nexus_api::run_dir::{self, ExitRecord, RunSpec, ShimMessage, Started};
 use nexus_api::screens::Screen;
 use nexus_api::service::{Service, StartReport, Status};
 use nexus_api::why::Why;
-use nexus_core::run::Outcome;
+use nexus_core::run::{Memory, Outcome};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -62,6 +62,9 @@ const SAMPLES: &[Sample] = &[
     ("started_screen", reads_and_writes::<Started>),
     ("run_spec_screen", reads_and_writes::<RunSpec>),
     ("exit_session_closed", reads_and_writes::<ExitRecord>),
+    ("exit_gpu_oom", reads_and_writes::<ExitRecord>),
+    ("exit_host_oom", reads_and_writes::<ExitRecord>),
+    ("exit_timeout_oom", reads_and_writes::<ExitRecord>),
     ("queue_text", reads_and_writes::<QueueText>),
     ("queue_edit", reads_and_writes::<QueueEdit>),
     ("queue_edited", reads_and_writes::<QueueEdited>),
@@ -179,6 +182,9 @@ fn exit_records_mean_these_outcomes() {
         ("exit_asked", Outcome::Stopped { code: None, signal: Some(15) }),
         ("exit_timeout", Outcome::TimedOut { code: Some(0), signal: None }),
         ("exit_session_closed", Outcome::SessionClosed { code: None, signal: Some(15) }),
+        ("exit_gpu_oom", Outcome::OutOfMemory { of: Memory::Gpu, code: Some(1), signal: None }),
+        ("exit_host_oom", Outcome::OutOfMemory { of: Memory::Host, code: None, signal: Some(9) }),
+        ("exit_timeout_oom", Outcome::TimedOut { code: Some(1), signal: None }),
         ("exit_start_error", Outcome::StartError { error: "no such program: pyton".into(), code: Some(127) }),
         ("exit_machine_error", Outcome::MachineError { error: "failed to fork: out of memory".into() }),
     ];

@@ -2,7 +2,7 @@
 
 use crate::ids::JobId;
 use crate::request::Request;
-use crate::run::{Outcome, Run, StopCause};
+use crate::run::{Memory, Outcome, Run, StopCause};
 use crate::time::Time;
 
 /// Where a job stands in the queue: smaller goes first.
@@ -68,6 +68,8 @@ pub enum Failure {
     Lost,
     StartError,
     SessionClosed,
+    GpuOom,
+    HostOom,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +93,8 @@ impl End {
             Outcome::Signaled { signal } => End::Failed(Failure::Signal { signal: *signal }),
             Outcome::TimedOut { .. } => End::Failed(Failure::Timeout),
             Outcome::SessionClosed { .. } => End::Failed(Failure::SessionClosed),
+            Outcome::OutOfMemory { of: Memory::Gpu, .. } => End::Failed(Failure::GpuOom),
+            Outcome::OutOfMemory { of: Memory::Host, .. } => End::Failed(Failure::HostOom),
             Outcome::StartError { .. } => End::Failed(Failure::StartError),
             Outcome::MachineError { .. } => killed.unwrap_or(End::Failed(Failure::StartError)),
             Outcome::Lost { .. } => killed.unwrap_or(End::Failed(Failure::Lost)),
@@ -105,6 +109,10 @@ impl End {
 
     /// Whether retries cover this end.
     pub fn may_be_retried(&self) -> bool {
-        matches!(self, End::Failed(Failure::Exit { .. } | Failure::Signal { .. } | Failure::Lost | Failure::StartError))
+        match self {
+            End::Completed | End::Killed(_) | End::Failed(Failure::Timeout | Failure::SessionClosed) => false,
+            End::Failed(Failure::Exit { .. } | Failure::Signal { .. } | Failure::Lost | Failure::StartError) => true,
+            End::Failed(Failure::GpuOom | Failure::HostOom) => true,
+        }
     }
 }

@@ -40,6 +40,13 @@ pub enum StopCause {
     Stopped,
 }
 
+/// Which memory did not suffice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    Gpu,
+    Host,
+}
+
 /// How a run ended: what its shim saw, or what was found of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -60,6 +67,12 @@ pub enum Outcome {
     },
     /// Ended because the terminal session it was in was closed.
     SessionClosed {
+        code: Option<i32>,
+        signal: Option<i32>,
+    },
+    /// It failed, and for want of memory; `code` or `signal` as the process left.
+    OutOfMemory {
+        of: Memory,
         code: Option<i32>,
         signal: Option<i32>,
     },

@@ -77,6 +77,7 @@ impl RunSpecs {
             gpu_locks: uuids,
             screen: self.screen(run, session),
             one_terminal,
+            memory_max_mib: None,
         }
     }
 

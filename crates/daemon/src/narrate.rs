@@ -8,7 +8,7 @@ use nexus_core::event::{Event, Requeue};
 use nexus_core::ids::JobId;
 use nexus_core::job::{End, Failure, KillReason, State as Live};
 use nexus_core::request::GpuSet;
-use nexus_core::run::Outcome;
+use nexus_core::run::{Memory, Outcome};
 use nexus_core::time::Time;
 use nexus_core::world::World;
 
@@ -114,6 +114,16 @@ fn failure(outcome: &Outcome) -> String {
         Outcome::Stopped { code, .. } => format!("exit {}", code.unwrap_or(-1)),
         Outcome::TimedOut { .. } => "timeout".into(),
         Outcome::SessionClosed { .. } => "session-closed".into(),
+        Outcome::OutOfMemory { of, code, signal } => {
+            let word = match of {
+                Memory::Gpu => "gpu-oom",
+                Memory::Host => "host-oom",
+            };
+            match (signal, code) {
+                (Some(signal), _) => format!("{word} (signal {signal})"),
+                (None, code) => format!("{word} (exit {})", code.unwrap_or(-1)),
+            }
+        }
         Outcome::StartError { error, .. } | Outcome::MachineError { error } => format!("start-error: {error}"),
         Outcome::Lost { error } => format!("lost: {error}"),
         Outcome::NeverStarted => "it never started".into(),

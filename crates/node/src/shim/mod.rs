@@ -10,6 +10,7 @@
 mod failure;
 mod folder;
 mod limits;
+mod oom;
 mod output;
 mod report;
 mod session;
@@ -32,6 +33,7 @@ use nexus_api::run_dir::{Cause, ExitRecord, ExitStatus, FORMAT, RunSpec, ShimMes
 
 use self::failure::Failure;
 use self::folder::Folder;
+use self::oom::Evidence;
 use self::output::Output;
 use self::report::report;
 use self::session::Session;
@@ -43,6 +45,7 @@ use self::tree::Tree;
 use self::viewers::Viewers;
 use self::watch::{End, Watch};
 use crate::gpu::locks::{Held, Locks};
+use crate::memory_group::MemoryGroup;
 use crate::processes;
 use crate::signals::Signals;
 
@@ -70,6 +73,7 @@ struct Begun {
     pid: u32,
     started_at_ms: i64,
     gpus: Held,
+    evidence: Evidence,
 }
 
 /// Lives through one run. Called in a process that was forked for it, with the signals of a shim blocked. The guard
@@ -125,8 +129,10 @@ fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Res
     let session = spec.screen.as_ref().map(|wanted| Session::open(wanted, &spec, &mut viewers)).transpose()?;
     let group = spec.cgroup_base.as_ref().and_then(|base| make_group(base, &spec.run));
     let (start, started_at_ms) = (Instant::now(), now_ms());
-    let forked = command.fork(&streams, group.as_deref());
-    let tree = Tree::new(group);
+    let memory = group.as_deref().and_then(|group| MemoryGroup::open(group, spec.memory_max_mib));
+    let door = memory.as_ref().and_then(MemoryGroup::door);
+    let forked = command.fork(&streams, group.as_deref(), door.as_ref());
+    let tree = Tree::new(group, memory);
     let child = forked.inspect_err(|_| tree.remove_group())?;
     let pid = child.pid;
     let shim = processes::stat(std::process::id()).map_or(0, |stat| stat.process.start);
@@ -153,6 +159,7 @@ fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Res
     }
     report(&spec.reports, &ShimMessage::Started(started));
     let limits = Limits::new(&spec, start);
+    let evidence = Evidence::new(&spec, start);
     drop((spec, command));
     give_memory_back();
     Ok(Begun {
@@ -161,6 +168,7 @@ fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Res
         pid,
         started_at_ms,
         gpus,
+        evidence,
     })
 }
 
@@ -183,15 +191,15 @@ fn make_group(base: &Path, run: &str) -> Option<PathBuf> {
 
 /// Watches to the end, then says so: by message first, since the disk may be slow.
 fn see_through(mut begun: Begun, run: &str, shell: bool, folder: &Folder, reports: &Path) {
-    let End { status, cause } = begun.watch.until_gone();
+    let mut end = begun.watch.until_gone();
     // Before the end is told: the next run on these GPUs may be started at once.
     drop(begun.gpus);
-    let status = match status {
-        ExitStatus::Exited { code: code @ (126 | 127) } if shell && cause == Cause::Own => {
-            ExitStatus::StartError { error: format!("the shell could not run it (exit {code})"), code: Some(code) }
-        }
-        other => other,
-    };
+    if let (ExitStatus::Exited { code: code @ (126 | 127) }, true, Cause::Own) = (&end.status, shell, end.cause) {
+        let error = format!("the shell could not run it (exit {code})");
+        end.status = ExitStatus::StartError { error, code: Some(*code) };
+    }
+    let oom = begun.evidence.judge(&end, begun.watch.tree.memory(), folder.path());
+    let End { status, cause, .. } = end;
     let record = ExitRecord {
         format: FORMAT,
         run: run.to_owned(),
@@ -201,6 +209,7 @@ fn see_through(mut begun: Begun, run: &str, shell: bool, folder: &Folder, report
         started_at_ms: Some(begun.started_at_ms),
         ended_at_ms: now_ms(),
         lost_output_bytes: begun.watch.output.lost(),
+        oom,
     };
     let ended = ShimMessage::Ended(record.clone());
     let heard = report(reports, &ended);
@@ -235,6 +244,7 @@ fn unstarted(run: &str, failure: &Failure) -> ExitRecord {
         started_at_ms: None,
         ended_at_ms: now_ms(),
         lost_output_bytes: 0,
+        oom: None,
     }
 }
 

@@ -26,6 +26,9 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// that is none of the job's writes on.
 const LEFT_BYTES: usize = 4 << 20;
 
+/// Processes that KILL ended of which the numbers are kept.
+const MOST_KILLED: usize = 1000;
+
 const FIRST_KILL_AGAIN: Duration = Duration::from_millis(10);
 const LAST_KILL_AGAIN: Duration = Duration::from_secs(1);
 
@@ -43,6 +46,8 @@ pub struct Watch {
 pub struct End {
     pub status: ExitStatus,
     pub cause: Cause,
+    /// Processes that KILL ended, as far as they were seen, and not more than so many.
+    pub killed: Vec<u32>,
 }
 
 enum Phase {
@@ -55,12 +60,13 @@ struct Progress {
     phase: Phase,
     cause: Cause,
     status: Option<ExitStatus>,
+    killed: Vec<u32>,
 }
 
 impl Watch {
     /// Comes back when no process of the job is left and all its output is kept.
     pub fn until_gone(&mut self) -> End {
-        let mut progress = Progress { phase: Phase::Running, cause: Cause::Own, status: None };
+        let mut progress = Progress { phase: Phase::Running, cause: Cause::Own, status: None, killed: Vec::new() };
         let mut buffer = vec![0; CHUNK_BYTES];
         loop {
             self.mind_session(&mut progress);
@@ -90,7 +96,7 @@ impl Watch {
         }
         self.drain(&mut buffer);
         let status = progress.status.unwrap_or(ExitStatus::MachineError { error: "its end was not seen".into() });
-        End { status, cause: progress.cause }
+        End { status, cause: progress.cause, killed: progress.killed }
     }
 
     fn serve_viewers(&mut self, progress: &Progress) {
@@ -157,8 +163,14 @@ impl Watch {
             match unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG) } {
                 -1 => return true,
                 0 => break,
-                pid if pid as u32 == self.main => progress.status = Some(exit_status(status)),
-                _ => {}
+                pid => {
+                    if was_killed(status) && progress.killed.len() < MOST_KILLED {
+                        progress.killed.push(pid as u32);
+                    }
+                    if pid as u32 == self.main {
+                        progress.status = Some(exit_status(status));
+                    }
+                }
             }
         }
         if progress.status.is_some() {
@@ -219,6 +231,10 @@ struct Ready {
     stdout: bool,
     stderr: bool,
     viewers: bool,
+}
+
+fn was_killed(status: i32) -> bool {
+    libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL
 }
 
 fn exit_status(status: i32) -> ExitStatus {

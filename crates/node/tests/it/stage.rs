@@ -78,6 +78,7 @@ impl Stage {
             gpu_locks: vec![],
             screen: None,
             one_terminal: false,
+            memory_max_mib: None,
         }
     }
 
