@@ -74,6 +74,9 @@ pub struct RunSpec {
     /// UUIDs of the GPUs that the shim locks against other services for as long as the run has processes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpu_locks: Vec<String>,
+    /// Lock them together with other runs that share them, instead of alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gpu_locks_shared: bool,
     /// Show the run in a session of GNU screen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub screen: Option<ScreenSpec>,

@@ -60,6 +60,7 @@ const SAMPLES: &[Sample] = &[
     ("service_screen", reads_and_writes::<Service>),
     ("job_spec_screen", reads_and_writes::<JobSpec>),
     ("started_screen", reads_and_writes::<Started>),
+    ("run_spec_share", reads_and_writes::<RunSpec>),
     ("run_spec_screen", reads_and_writes::<RunSpec>),
     ("exit_session_closed", reads_and_writes::<ExitRecord>),
     ("exit_gpu_oom", reads_and_writes::<ExitRecord>),

@@ -75,6 +75,7 @@ impl RunSpecs {
             reports: PathBuf::new(),
             cgroup_base: None,
             gpu_locks: uuids,
+            gpu_locks_shared: false,
             screen: self.screen(run, session),
             one_terminal,
             memory_max_mib: None,

@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-const LOG: &str = "/dev/kmsg";
+use crate::processes;
 
-/// The kernel names processes by their numbers in this namespace, of which it tells no other way.
-const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+const LOG: &str = "/dev/kmsg";
 
 /// The longest message it gives out.
 const RECORD_BYTES: usize = 8 << 10;
@@ -24,9 +23,8 @@ const SLACK: Duration = Duration::from_secs(5);
 /// Whether one of these processes was killed since then because there was no memory left. Where the log cannot be
 /// read, or its numbers are not ours, nobody was.
 pub fn killed_for_memory(pids: &[u32], since: Instant) -> bool {
-    let ours = std::fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() == FIRST_PID_NAMESPACE);
     let log = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(LOG);
-    let Some(log) = log.ok().filter(|_| ours) else { return false };
+    let Some(log) = log.ok().filter(|_| processes::are_all_seen()) else { return false };
     let now = clock_gettime(ClockId::Monotonic);
     let now = Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32);
     let since = now.saturating_sub(since.elapsed() + SLACK);

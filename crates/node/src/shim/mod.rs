@@ -44,7 +44,7 @@ use self::title::Title;
 use self::tree::Tree;
 use self::viewers::Viewers;
 use self::watch::{End, Watch};
-use crate::gpu::locks::{Held, Locks};
+use crate::gpu::locks::{Held, Hold, Locks};
 use crate::memory_group::MemoryGroup;
 use crate::processes;
 use crate::signals::Signals;
@@ -121,7 +121,8 @@ fn live(spec: RunSpec, known: &Known, guard: OwnedFd) {
 /// Starts the command. Whatever goes wrong, no process is left.
 fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Result<Begun, Failure> {
     // Where GPUs cannot be locked jobs run all the same: `doctor` tells of such a folder.
-    let gpus = known.locks.hold(&spec.gpu_locks).map_err(Failure::GpuTaken)?;
+    let how = if spec.gpu_locks_shared { Hold::Shared } else { Hold::Alone };
+    let gpus = known.locks.hold(&spec.gpu_locks, how).map_err(Failure::GpuTaken)?;
     let output = Output::open(&spec, folder.path())?;
     let streams = Streams::open(&spec).map_err(Failure::machine("open a terminal"))?;
     let command = Command::prepare(&spec)?;
