@@ -86,6 +86,9 @@ pub struct RunSpec {
     /// Memory of the machine that the run may use; kept where its cgroup can do that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_max_mib: Option<u64>,
+    /// Where the job keeps what it wants to go on from; made by the shim, and removed if nothing is in it at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_dir: Option<PathBuf>,
 }
 
 /// The session of GNU screen that a run is to be shown in.

@@ -169,7 +169,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         gpus: Gpus::new(simulated),
         watched: None,
         node,
-        specs: RunSpecs::new(config, log_dir.clone(), screens_dir(home)),
+        specs: RunSpecs::new(config, log_dir.clone(), screens_dir(home), home.checkpoints()),
         log,
         events: events.clone(),
         ids: IdMaker::new(),

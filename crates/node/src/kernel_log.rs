@@ -34,7 +34,7 @@ pub fn killed_for_memory(pids: &[u32], since: Instant) -> bool {
 /// Each read gives one message, until there is none left.
 fn records(mut log: File) -> impl Iterator<Item = String> {
     let mut buffer = vec![0; RECORD_BYTES];
-    let mut next = move || {
+    let next = move || {
         loop {
             match log.read(&mut buffer) {
                 Ok(0) => return None,
@@ -46,7 +46,7 @@ fn records(mut log: File) -> impl Iterator<Item = String> {
             }
         }
     };
-    std::iter::from_fn(move || next()).take(MOST_RECORDS)
+    std::iter::from_fn(next).take(MOST_RECORDS)
 }
 
 /// `3,555,23353188083,-;Out of memory: Killed process 4312 (python) …`: when since the boot, and whom.

@@ -18,6 +18,7 @@ pub fn show(detail: &JobDetail, screen: Option<&Screen>, capacity: Capacity, now
     state(&mut lines, &detail.job, capacity, now, paint);
     times(&mut lines, &detail.job, now, paint);
     files(&mut lines, &detail.job);
+    lines.some("Checkpoints", detail.checkpoint_dir.as_deref());
     lines.some("Screen", screen.map(|screen| screen.command.as_str()));
     for run in &detail.runs {
         lines.add(&format!("Attempt {}", run.attempt), &attempt(run, &detail.job, now));
@@ -197,7 +198,8 @@ mod tests {
             outcome: Some(RunOutcome { word: "exit".into(), exit_code: Some(1), signal: None, error: None }),
             log_dir: job.log_dir.clone(),
         };
-        let detail = JobDetail { job, runs: vec![run], env_names: vec!["PATH".into()], env: None };
+        let detail =
+            JobDetail { job, runs: vec![run], env_names: vec!["PATH".into()], env: None, checkpoint_dir: None };
         assert_eq!(
             show(&detail, None, Capacity { gpus: 2, cpus: 8 }, &samples::now(), PLAIN),
             "\

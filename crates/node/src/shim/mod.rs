@@ -7,6 +7,7 @@
 //! ```
 //! One thread, no runtime; it sleeps in poll(2) until something happens.
 
+mod checkpoints;
 mod failure;
 mod folder;
 mod limits;
@@ -31,6 +32,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nexus_api::run_dir::{Cause, ExitRecord, ExitStatus, FORMAT, RunSpec, ShimMessage, Started};
 
+use self::checkpoints::Checkpoints;
 use self::failure::Failure;
 use self::folder::Folder;
 use self::oom::Evidence;
@@ -74,6 +76,7 @@ struct Begun {
     started_at_ms: i64,
     gpus: Held,
     evidence: Evidence,
+    checkpoints: Option<Checkpoints>,
 }
 
 /// Lives through one run. Called in a process that was forked for it, with the signals of a shim blocked. The guard
@@ -126,6 +129,7 @@ fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Res
     let output = Output::open(&spec, folder.path())?;
     let streams = Streams::open(&spec).map_err(Failure::machine("open a terminal"))?;
     let command = Command::prepare(&spec)?;
+    let checkpoints = spec.checkpoint_dir.as_deref().map(open_checkpoints).transpose()?;
     let mut viewers = Viewers::open(&spec);
     let session = spec.screen.as_ref().map(|wanted| Session::open(wanted, &spec, &mut viewers)).transpose()?;
     let group = spec.cgroup_base.as_ref().and_then(|base| make_group(base, &spec.run));
@@ -170,6 +174,7 @@ fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Res
         started_at_ms,
         gpus,
         evidence,
+        checkpoints,
     })
 }
 
@@ -180,6 +185,12 @@ fn give_memory_back() {
     unsafe {
         libc::malloc_trim(0);
     }
+}
+
+fn open_checkpoints(path: &Path) -> Result<Checkpoints, Failure> {
+    let failed =
+        |source| Failure::MachineFile { operation: "make the folder of checkpoints", path: path.to_owned(), source };
+    Checkpoints::open(path).map_err(failed)
 }
 
 fn make_group(base: &Path, run: &str) -> Option<PathBuf> {
@@ -195,6 +206,7 @@ fn see_through(mut begun: Begun, run: &str, shell: bool, folder: &Folder, report
     let mut end = begun.watch.until_gone();
     // Before the end is told: the next run on these GPUs may be started at once.
     drop(begun.gpus);
+    drop(begun.checkpoints);
     if let (ExitStatus::Exited { code: code @ (126 | 127) }, true, Cause::Own) = (&end.status, shell, end.cause) {
         let error = format!("the shell could not run it (exit {code})");
         end.status = ExitStatus::StartError { error, code: Some(*code) };

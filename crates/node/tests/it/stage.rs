@@ -80,6 +80,7 @@ impl Stage {
             screen: None,
             one_terminal: false,
             memory_max_mib: None,
+            checkpoint_dir: None,
         }
     }
 
