@@ -54,6 +54,9 @@ pub struct JobSpec {
     /// The job this one repeats.
     #[serde(default)]
     pub rerun_of: Option<String>,
+    /// The job whose checkpoints this one goes on from, and keeps its own with; none for a folder of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_of: Option<String>,
     /// Where it can be seen while it runs; as the configuration says where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Session>,
@@ -85,6 +88,7 @@ impl JobSpec {
             window: None,
             out: None,
             rerun_of: None,
+            checkpoint_of: None,
             session: None,
             one_terminal: false,
         }
@@ -282,6 +286,9 @@ pub struct JobDetail {
     /// Names only, unless values were asked for.
     pub env_names: Vec<String>,
     pub env: Option<Env>,
+    /// The folder of its checkpoints, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_dir: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -452,6 +459,9 @@ pub struct Rerun {
     pub ids: Vec<String>,
     #[serde(default)]
     pub secrets: Env,
+    /// With the checkpoints of the old jobs.
+    #[serde(default)]
+    pub resume: bool,
 }
 
 /// Query of `GET /v1/jobs`. Empty = everything alive.

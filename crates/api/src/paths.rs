@@ -85,6 +85,11 @@ impl Home {
         self.sockets.join("reports.sock")
     }
 
+    /// Where jobs keep their checkpoints, a folder each.
+    pub fn checkpoints(&self) -> PathBuf {
+        self.dir.join("checkpoints")
+    }
+
     pub fn default_log_dir(&self) -> PathBuf {
         self.dir.join("logs")
     }

@@ -93,6 +93,11 @@ pub enum Problem {
         id: String,
         error: String,
     },
+    /// The time limit of a job that runs stays as it is.
+    TimeLimitKept {
+        id: String,
+        error: String,
+    },
     /// GNU screen cannot be used.
     NoScreen {
         error: String,
@@ -149,6 +154,7 @@ impl Problem {
             Problem::NoLog { id, attempt: Some(k) } => format!("job {id} has no attempt {k}"),
             Problem::Stopping => "the service is stopping".into(),
             Problem::NoTerminal { id, .. } => format!("the terminal of job {id} cannot be reached"),
+            Problem::TimeLimitKept { id, .. } => format!("the time limit of job {id} cannot be changed"),
             Problem::NoScreen { .. } => "the service has no screen session".into(),
             Problem::Internal { .. } => "nexus failed; this is a bug".into(),
         }
@@ -164,6 +170,7 @@ impl Problem {
             | Problem::NotStarted { error }
             | Problem::BadRequest { error }
             | Problem::NoTerminal { error, .. }
+            | Problem::TimeLimitKept { error, .. }
             | Problem::NoScreen { error }
             | Problem::Internal { error } => error.clone(),
             Problem::Database { path, error } => format!("{path}: {error}"),
@@ -214,7 +221,7 @@ impl Problem {
                 ("forget", State::Held | State::Queued) => format!("nexus remove {id}"),
                 ("forget", _) => format!("nexus kill {id}"),
                 (verb, State::Starting | State::Running) if verb.starts_with("edit") => {
-                    format!("once it has started, nexus edit {id} takes --priority and --tag alone")
+                    format!("once it has started, nexus edit {id} takes --time, --priority and --tag alone")
                 }
                 (_, state) if state.has_ended() => format!("nexus rerun {id} runs it again"),
                 _ => format!("nexus show {id}"),
@@ -233,6 +240,7 @@ impl Problem {
             Problem::NotStarted { .. } => "nexus doctor".into(),
             Problem::NoLog { id, .. } => format!("nexus show {id}"),
             Problem::NoTerminal { id, .. } => format!("nexus logs -f {id}"),
+            Problem::TimeLimitKept { id, .. } => format!("nexus show {id} tells the limit that holds"),
             Problem::NoScreen { .. } => "nexus attach service shows the same without screen".into(),
             Problem::Database { .. } => "nexus doctor".into(),
             Problem::BadSelector { .. } => "nexus help selectors".into(),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use nexus_core::ids::RunId;
-use nexus_core::run::Outcome;
+use nexus_core::run::{Memory, Outcome};
 use serde::{Deserialize, Serialize};
 
 /// Format of everything here. A shim of an older release must still be understood.
@@ -74,12 +74,21 @@ pub struct RunSpec {
     /// UUIDs of the GPUs that the shim locks against other services for as long as the run has processes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpu_locks: Vec<String>,
+    /// Lock them together with other runs that share them, instead of alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gpu_locks_shared: bool,
     /// Show the run in a session of GNU screen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub screen: Option<ScreenSpec>,
     /// With `tty`: one pty for all three streams.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_terminal: bool,
+    /// Memory of the machine that the run may use; kept where its cgroup can do that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_max_mib: Option<u64>,
+    /// Where the job keeps what it wants to go on from; made by the shim, and removed if nothing is in it at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_dir: Option<PathBuf>,
 }
 
 /// The session of GNU screen that a run is to be shown in.
@@ -191,6 +200,19 @@ pub struct ExitRecord {
     /// Output that could not be written (a full disk).
     #[serde(default)]
     pub lost_output_bytes: u64,
+    /// Which memory it failed for want of, as far as anything tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oom: Option<Oom>,
+}
+
+/// Which memory did not suffice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Oom {
+    /// By what it printed last.
+    Gpu,
+    /// By the kernel's word.
+    Host,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -236,6 +258,13 @@ impl ExitRecord {
             ExitStatus::Exited { code } => (Some(*code), None),
             ExitStatus::Signaled { signal } => (None, Some(*signal)),
         };
+        if let (Cause::Own, Some(oom), false) = (self.cause, self.oom, code == Some(0)) {
+            let of = match oom {
+                Oom::Gpu => Memory::Gpu,
+                Oom::Host => Memory::Host,
+            };
+            return Outcome::OutOfMemory { of, code, signal };
+        }
         match (self.cause, code, signal) {
             (Cause::Asked, code, signal) => Outcome::Stopped { code, signal },
             (Cause::Timeout, code, signal) => Outcome::TimedOut { code, signal },

@@ -18,6 +18,9 @@ pub struct Service {
     pub queue_paused: bool,
     /// How a job's processes are held together: `cgroup`, or `session`.
     pub containment: String,
+    /// Whether a job that exceeds its memory is ended; unknown of older services.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limits: Option<bool>,
     /// `wal`, or `rollback` on a network file system.
     pub database: String,
     pub simulated_gpus: u16,

@@ -25,11 +25,13 @@ mod kind {
     pub const VIEWER_HELLO: u8 = 1;
     pub const INPUT: u8 = 2;
     pub const RESIZE: u8 = 3;
+    pub const TIME_LIMIT: u8 = 4;
     pub const SHIM_HELLO: u8 = 17;
     pub const OUTPUT: u8 = 18;
     pub const LEFT_OUT: u8 = 19;
     pub const REFUSED: u8 = 20;
     pub const ENDED: u8 = 21;
+    pub const TIME_LIMIT_SET: u8 = 22;
 }
 
 /// The first frame of a viewer.
@@ -57,6 +59,16 @@ pub struct ShimHello {
     pub tty: bool,
     /// Where in the run's output the next byte is.
     pub position: u64,
+    /// Whether it takes another time limit. Shims of before that was possible do not.
+    #[serde(default)]
+    pub takes_time_limit: bool,
+}
+
+/// Another time limit for a run, and the answer that it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimeLimit {
+    /// From the run's start; null takes the limit away.
+    pub limit_ms: Option<u64>,
 }
 
 /// What a viewer says.
@@ -65,6 +77,7 @@ pub enum FromViewer {
     Hello(ViewerHello),
     Input(Vec<u8>),
     Resize { columns: u16, rows: u16 },
+    TimeLimit(TimeLimit),
 }
 
 /// What a shim says.
@@ -79,6 +92,8 @@ pub enum FromShim {
     Refused(String),
     /// The last frame: how the run ended.
     Ended(ExitRecord),
+    /// This time limit holds now, as it was asked for.
+    TimeLimitSet(TimeLimit),
 }
 
 /// Bytes that are no frame, or one of an unknown kind.
@@ -101,6 +116,7 @@ impl FromViewer {
             FromViewer::Resize { columns, rows } => {
                 put(bytes, kind::RESIZE, &[columns.to_le_bytes(), rows.to_le_bytes()].concat());
             }
+            FromViewer::TimeLimit(limit) => put_json(bytes, kind::TIME_LIMIT, limit),
         }
     }
 
@@ -114,6 +130,7 @@ impl FromViewer {
                 let [a, b, c, d] = content.try_into().map_err(|_| BadFrame)?;
                 FromViewer::Resize { columns: u16::from_le_bytes([a, b]), rows: u16::from_le_bytes([c, d]) }
             }
+            kind::TIME_LIMIT => FromViewer::TimeLimit(read_json(&content)?),
             _ => return Err(BadFrame),
         }))
     }
@@ -127,6 +144,7 @@ impl FromShim {
             FromShim::LeftOut(count) => put(bytes, kind::LEFT_OUT, &count.to_le_bytes()),
             FromShim::Refused(why) => put(bytes, kind::REFUSED, why.as_bytes()),
             FromShim::Ended(record) => put_json(bytes, kind::ENDED, record),
+            FromShim::TimeLimitSet(limit) => put_json(bytes, kind::TIME_LIMIT_SET, limit),
         }
     }
 
@@ -139,6 +157,7 @@ impl FromShim {
             kind::LEFT_OUT => FromShim::LeftOut(u64::from_le_bytes(content.try_into().map_err(|_| BadFrame)?)),
             kind::REFUSED => FromShim::Refused(String::from_utf8(content).map_err(|_| BadFrame)?),
             kind::ENDED => FromShim::Ended(read_json(&content)?),
+            kind::TIME_LIMIT_SET => FromShim::TimeLimitSet(read_json(&content)?),
             _ => return Err(BadFrame),
         }))
     }
@@ -186,6 +205,8 @@ mod tests {
             FromViewer::Hello(ViewerHello { format: 1, columns: 80, rows: 24, ..ViewerHello::default() }),
             FromViewer::Input(b"ls\r".to_vec()),
             FromViewer::Resize { columns: 300, rows: 2 },
+            FromViewer::TimeLimit(TimeLimit { limit_ms: Some(u64::MAX) }),
+            FromViewer::TimeLimit(TimeLimit { limit_ms: None }),
         ];
         let mut bytes = Vec::new();
         sent.iter().for_each(|frame| frame.append_to(&mut bytes));

@@ -16,7 +16,7 @@ use nexus_api::run_dir::{self, ExitRecord, RunSpec, ShimMessage, Started};
 use nexus_api::screens::Screen;
 use nexus_api::service::{Service, StartReport, Status};
 use nexus_api::why::Why;
-use nexus_core::run::Outcome;
+use nexus_core::run::{Memory, Outcome};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -56,15 +56,23 @@ const SAMPLES: &[Sample] = &[
     ("problems", reads_and_writes::<Vec<Problem>>),
     ("why", reads_and_writes::<Why>),
     ("problems_terminal", reads_and_writes::<Vec<Problem>>),
+    ("problems_time_limit", reads_and_writes::<Vec<Problem>>),
     ("screens", reads_and_writes::<Vec<Screen>>),
     ("service_screen", reads_and_writes::<Service>),
     ("job_spec_screen", reads_and_writes::<JobSpec>),
     ("started_screen", reads_and_writes::<Started>),
+    ("run_spec_share", reads_and_writes::<RunSpec>),
+    ("run_spec_checkpoints", reads_and_writes::<RunSpec>),
+    ("job_spec_checkpoints", reads_and_writes::<JobSpec>),
+    ("job_detail_checkpoints", reads_and_writes::<JobDetail>),
     ("run_spec_screen", reads_and_writes::<RunSpec>),
     ("exit_session_closed", reads_and_writes::<ExitRecord>),
     ("jobs_waiting_for_shares", reads_and_writes::<Vec<Job>>),
     ("job_spec_shares", reads_and_writes::<JobSpec>),
     ("job_detail_shares", reads_and_writes::<JobDetail>),
+    ("exit_gpu_oom", reads_and_writes::<ExitRecord>),
+    ("exit_host_oom", reads_and_writes::<ExitRecord>),
+    ("exit_timeout_oom", reads_and_writes::<ExitRecord>),
     ("queue_text", reads_and_writes::<QueueText>),
     ("queue_edit", reads_and_writes::<QueueEdit>),
     ("queue_edited", reads_and_writes::<QueueEdited>),
@@ -168,9 +176,9 @@ fn samples_show_every_state_and_every_way_to_wait() {
 
 #[test]
 fn samples_show_every_problem_and_each_has_words() {
-    let samples = ["problems", "problems_terminal"].map(read::<Vec<Problem>>).concat();
+    let samples = ["problems", "problems_terminal", "problems_time_limit"].map(read::<Vec<Problem>>).concat();
     let shown: BTreeSet<u32> = samples.iter().map(number_of).collect();
-    assert_eq!(shown, (1..=21).collect(), "a problem lacks a sample");
+    assert_eq!(shown, (1..=22).collect(), "a problem lacks a sample");
     for problem in samples {
         assert!(!problem.title().is_empty(), "{problem:?}");
         assert!(problem.why().is_none_or(|why| !why.is_empty()), "{problem:?}");
@@ -186,6 +194,9 @@ fn exit_records_mean_these_outcomes() {
         ("exit_asked", Outcome::Stopped { code: None, signal: Some(15) }),
         ("exit_timeout", Outcome::TimedOut { code: Some(0), signal: None }),
         ("exit_session_closed", Outcome::SessionClosed { code: None, signal: Some(15) }),
+        ("exit_gpu_oom", Outcome::OutOfMemory { of: Memory::Gpu, code: Some(1), signal: None }),
+        ("exit_host_oom", Outcome::OutOfMemory { of: Memory::Host, code: None, signal: Some(9) }),
+        ("exit_timeout_oom", Outcome::TimedOut { code: Some(1), signal: None }),
         ("exit_start_error", Outcome::StartError { error: "no such program: pyton".into(), code: Some(127) }),
         ("exit_machine_error", Outcome::MachineError { error: "failed to fork: out of memory".into() }),
     ];
@@ -231,6 +242,7 @@ fn number_of(problem: &Problem) -> u32 {
         Problem::NoSuchGpus { .. } => 19,
         Problem::NoTerminal { .. } => 20,
         Problem::NoScreen { .. } => 21,
+        Problem::TimeLimitKept { .. } => 22,
     }
 }
 

@@ -27,6 +27,10 @@ pub fn of_job(job: &Job, signal: Option<i32>) -> Exit {
             Exit { code: if code == 0 { code::CANNOT_BE_MET } else { code }, needs_words: false }
         }
         (State::Failed, Some("signal")) => told(low_byte(SIGNALLED + job.signal.unwrap_or(0))),
+        (State::Failed, Some("gpu-oom" | "host-oom")) => {
+            let code = job.exit_code.or(job.signal.map(|signal| SIGNALLED + signal)).map(low_byte);
+            told(code.filter(|code| *code != 0).unwrap_or(code::CANNOT_BE_MET))
+        }
         (State::Failed, Some("timeout")) => told(TIMED_OUT),
         (State::Failed, Some("start-error")) => told(job.exit_code.map_or(NOT_STARTED, low_byte)),
         (State::Killed, _) => told(signal.map_or(code::CANNOT_BE_MET, |signal| low_byte(SIGNALLED + signal))),
@@ -52,6 +56,8 @@ mod tests {
         assert_eq!(of(State::Failed, "exit", Some(3), None, None), (3, false));
         assert_eq!(of(State::Failed, "exit", Some(256), None, None), (1, false));
         assert_eq!(of(State::Failed, "signal", None, Some(9), None), (137, true));
+        assert_eq!(of(State::Failed, "gpu-oom", Some(1), None, None), (1, true));
+        assert_eq!(of(State::Failed, "host-oom", None, Some(9), None), (137, true));
         assert_eq!(of(State::Failed, "timeout", None, Some(15), None), (124, true));
         assert_eq!(of(State::Failed, "start-error", None, None, None), (127, true));
         assert_eq!(of(State::Failed, "start-error", Some(126), None, None), (126, true));

@@ -53,6 +53,13 @@ pub enum StopCause {
     Stopped,
 }
 
+/// Which memory did not suffice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    Gpu,
+    Host,
+}
+
 /// How a run ended: what its shim saw, or what was found of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -71,14 +78,14 @@ pub enum Outcome {
         code: Option<i32>,
         signal: Option<i32>,
     },
-    /// It ended by itself, for want of memory.
-    OutOfMemory {
-        of: Memory,
+    /// Ended because the terminal session it was in was closed.
+    SessionClosed {
         code: Option<i32>,
         signal: Option<i32>,
     },
-    /// Ended because the terminal session it was in was closed.
-    SessionClosed {
+    /// It failed, and for want of memory; `code` or `signal` as the process left.
+    OutOfMemory {
+        of: Memory,
         code: Option<i32>,
         signal: Option<i32>,
     },
@@ -97,11 +104,4 @@ pub enum Outcome {
     },
     /// It was stopped before it began.
     NeverStarted,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Memory {
-    Gpu,
-    /// Of the machine.
-    Host,
 }

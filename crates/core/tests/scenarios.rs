@@ -30,7 +30,7 @@ use nexus_core::machine::{Gpu, Machine, Obstacle};
 use nexus_core::policy::Policy;
 use nexus_core::reconcile::{Effect, Seen, reconcile};
 use nexus_core::request::{GpuSet, Request};
-use nexus_core::run::{Lease, Outcome, StopCause};
+use nexus_core::run::{Lease, Memory, Outcome, StopCause};
 use nexus_core::time::Time;
 use nexus_core::waiting::Waiting;
 use nexus_core::world::World;
@@ -378,6 +378,8 @@ fn outcome_words(outcome: &Outcome) -> String {
         Outcome::Stopped { .. } => "stopped".into(),
         Outcome::TimedOut { .. } => "timed out".into(),
         Outcome::SessionClosed { .. } => "its session was closed".into(),
+        Outcome::OutOfMemory { of: Memory::Gpu, .. } => "out of GPU memory".into(),
+        Outcome::OutOfMemory { of: Memory::Host, .. } => "out of memory".into(),
         Outcome::StartError { .. } => "its command could not start".into(),
         Outcome::MachineError { .. } => "the machine could not start it".into(),
         Outcome::Lost { error } => format!("lost, {error}"),
@@ -392,6 +394,8 @@ fn end_words(end: &End) -> String {
         End::Failed(Failure::Signal { signal }) => format!("failed: signal {signal}"),
         End::Failed(Failure::Timeout) => "failed: timeout".into(),
         End::Failed(Failure::SessionClosed) => "failed: session closed".into(),
+        End::Failed(Failure::GpuOom) => "failed: gpu-oom".into(),
+        End::Failed(Failure::HostOom) => "failed: host-oom".into(),
         End::Failed(Failure::Lost) => "failed: lost".into(),
         End::Failed(Failure::StartError) => "failed: start error".into(),
         End::Killed(KillReason::User) => "killed by a user".into(),

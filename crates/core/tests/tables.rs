@@ -14,7 +14,7 @@ use nexus_core::job::{End, Failure, KillReason, State};
 use nexus_core::machine::{Gpu, Machine, Obstacle};
 use nexus_core::policy::Policy;
 use nexus_core::request::{GpuSet, MAX_GPUS, Request};
-use nexus_core::run::{Lease, Outcome, StopCause};
+use nexus_core::run::{Lease, Memory, Outcome, StopCause};
 use nexus_core::time::Time;
 use nexus_core::waiting::Waiting;
 use nexus_core::world::World;
@@ -29,6 +29,8 @@ fn an_outcome_and_who_asked_make_the_end() {
     let start_error = End::Failed(Failure::StartError);
     let timeout = End::Failed(Failure::Timeout);
     let closed = End::Failed(Failure::SessionClosed);
+    let oom = |of, code, signal| Outcome::OutOfMemory { of, code, signal };
+    let (gpu, host) = (End::Failed(Failure::GpuOom), End::Failed(Failure::HostOom));
     #[rustfmt::skip]
     let table = [
         // the run                                                   nobody asked               a user asked
@@ -39,6 +41,8 @@ fn an_outcome_and_who_asked_make_the_end() {
         (Outcome::TimedOut { code: None, signal: Some(9) },          timeout.clone(),           timeout.clone()),
         (Outcome::TimedOut { code: Some(0), signal: None },          timeout.clone(),           timeout),
         (Outcome::SessionClosed { code: Some(0), signal: None },     closed.clone(),            closed),
+        (oom(Memory::Gpu, Some(1), None),                            gpu.clone(),               gpu),
+        (oom(Memory::Host, None, Some(9)),                           host.clone(),              host),
         (Outcome::StartError { error: error(), code: Some(127) },    start_error.clone(),       start_error.clone()),
         (Outcome::MachineError { error: error() },                   start_error.clone(),       killed.clone()),
         (Outcome::Lost { error: error() },                           End::Failed(Failure::Lost), killed.clone()),
@@ -59,8 +63,9 @@ fn an_outcome_and_who_asked_make_the_end() {
 
 #[test]
 fn retries_cover_what_another_try_may_mend() {
+    let memory = [Failure::GpuOom, Failure::HostOom];
     let covered = [Failure::Exit { code: 1 }, Failure::Signal { signal: 9 }, Failure::Lost, Failure::StartError];
-    for failure in covered {
+    for failure in covered.into_iter().chain(memory) {
         assert!(End::Failed(failure.clone()).may_be_retried(), "{failure:?}");
     }
     let kills = [KillReason::User, KillReason::Removed, KillReason::Stopped].map(End::Killed);

@@ -25,11 +25,13 @@ pub struct RunSpecs {
     pub config: Config,
     /// Where screen sessions are if screen's own folder cannot be used.
     pub screens: PathBuf,
+    /// Where each job has a folder for its checkpoints.
+    pub checkpoints: PathBuf,
 }
 
 impl RunSpecs {
-    pub fn new(config: Config, log_dir: PathBuf, screens: PathBuf) -> RunSpecs {
-        RunSpecs { log_dir, shell: find_shell(&config), config, screens }
+    pub fn new(config: Config, log_dir: PathBuf, screens: PathBuf, checkpoints: PathBuf) -> RunSpecs {
+        RunSpecs { log_dir, shell: find_shell(&config), config, screens, checkpoints }
     }
 
     /// Runs that start from now on follow this.
@@ -45,7 +47,10 @@ impl RunSpecs {
         // One that vanished a moment ago has no UUID here: then numbers must do.
         let by_uuid = self.config.gpus.visible == Visible::Uuid && uuids.len() == lease.gpus.len();
         let visible = if by_uuid { uuids.join(",") } else { lease.gpus.to_string() };
-        let env = environment(run, lease, visible, &launch);
+        let checkpoints_of = launch.spec.checkpoint_of.clone().unwrap_or_else(|| run.job.to_string());
+        let checkpoint_dir = self.checkpoints.join(checkpoints_of);
+        let mut env = environment(run, lease, visible, &launch);
+        env.insert("NEXUS_CHECKPOINT_DIR".into(), checkpoint_dir.to_string_lossy().into_owned());
         let dir = launch.dir;
         let JobSpec { command, cwd, env_given, request, tty, window, out, session, one_terminal, .. } = launch.spec;
         let (columns, rows) = window.filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or(USUAL_WINDOW);
@@ -75,8 +80,11 @@ impl RunSpecs {
             reports: PathBuf::new(),
             cgroup_base: None,
             gpu_locks: uuids,
+            gpu_locks_shared: lease.share.is_some(),
             screen: self.screen(run, session),
             one_terminal,
+            memory_max_mib: (lease.ram_mib > 0).then(|| lease.ram_mib.into()),
+            checkpoint_dir: Some(checkpoint_dir),
         }
     }
 
@@ -152,7 +160,7 @@ mod tests {
 
     fn run_spec(visible: Visible, leased: &[u16], gpus: &[Gpu]) -> RunSpec {
         let config = Config { gpus: GpuConfig { visible, ..GpuConfig::default() }, ..Config::default() };
-        let specs = RunSpecs::new(config, "/logs".into(), "/screens".into());
+        let specs = RunSpecs::new(config, "/logs".into(), "/screens".into(), "/checkpoints".into());
         let spec = serde_json::from_str(r#"{"command": {"shell": "true"}, "cwd": "/"}"#).unwrap();
         let launch =
             Launch { spec, env: Arc::default(), secrets: Env::new(), dir: "/logs/job_abc".into(), last_failure: None };

@@ -125,9 +125,17 @@ fn failure(outcome: &Outcome) -> String {
         Outcome::Stopped { signal: Some(signal), .. } => format!("signal {signal}"),
         Outcome::Stopped { code, .. } => format!("exit {}", code.unwrap_or(-1)),
         Outcome::TimedOut { .. } => "timeout".into(),
-        Outcome::OutOfMemory { of: Memory::Gpu, .. } => "gpu-oom".into(),
-        Outcome::OutOfMemory { of: Memory::Host, .. } => "host-oom".into(),
         Outcome::SessionClosed { .. } => "session-closed".into(),
+        Outcome::OutOfMemory { of, code, signal } => {
+            let word = match of {
+                Memory::Gpu => "gpu-oom",
+                Memory::Host => "host-oom",
+            };
+            match (signal, code) {
+                (Some(signal), _) => format!("{word} (signal {signal})"),
+                (None, code) => format!("{word} (exit {})", code.unwrap_or(-1)),
+            }
+        }
         Outcome::StartError { error, .. } | Outcome::MachineError { error } => format!("start-error: {error}"),
         Outcome::Lost { error } => format!("lost: {error}"),
         Outcome::NeverStarted => "it never started".into(),

@@ -16,7 +16,7 @@ use nexus_api::service::StartReport;
 use nexus_core::apply::{Command, Report};
 use nexus_core::run::Outcome;
 use nexus_core::time::Time;
-use nexus_node::{Containment, Node, NodeConfig, Report as NodeReport};
+use nexus_node::{Containment, Node, NodeConfig, Report as NodeReport, cgroup};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -112,6 +112,7 @@ struct Parts {
     jobs_file: PathBuf,
     host: String,
     containment: String,
+    memory_limits: bool,
     session: Session,
 }
 
@@ -152,9 +153,9 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     let (to_engine, inbox) = mpsc::channel();
     let reload = Reload::new(home, settings, to_engine.clone());
     let node = open_node(home, lock, to_engine.clone())?;
-    let containment = match node.containment() {
-        Containment::Cgroup(_) => "cgroup",
-        Containment::Session => "session",
+    let (containment, memory_limits) = match node.containment() {
+        Containment::Cgroup(base) => ("cgroup", cgroup::limits_memory(&base)),
+        Containment::Session => ("session", false),
     };
     let session = config.session;
     let jobs_file = config.jobs_file.clone().unwrap_or_else(|| home.default_jobs_file());
@@ -168,7 +169,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         gpus: Gpus::new(simulated),
         watched: None,
         node,
-        specs: RunSpecs::new(config, log_dir.clone(), screens_dir(home)),
+        specs: RunSpecs::new(config, log_dir.clone(), screens_dir(home), home.checkpoints()),
         log,
         events: events.clone(),
         ids: IdMaker::new(),
@@ -177,7 +178,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         leaves_jobs: false,
     };
     let containment = containment.into();
-    Ok(Parts { engine, to_engine, reload, events, log_dir, jobs_file, host, containment, session })
+    Ok(Parts { engine, to_engine, reload, events, log_dir, jobs_file, host, containment, memory_limits, session })
 }
 
 /// A home belongs to one host: two services on one database would both run its queue.
@@ -298,6 +299,7 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         host: parts.host,
         started_at: clock::now(),
         containment: parts.containment,
+        memory_limits: parts.memory_limits,
         screen: screen.clone(),
         reload: parts.reload,
         edits: tokio::sync::Mutex::new(()),

@@ -21,12 +21,12 @@ pub fn end(end: &End) -> (State, Option<&'static str>) {
                 Failure::Exit { .. } => "exit",
                 Failure::Signal { .. } => "signal",
                 Failure::Timeout => "timeout",
-                Failure::GpuOom => "gpu-oom",
-                Failure::HostOom => "host-oom",
                 Failure::Dependency { .. } => "dependency",
                 Failure::Lost => "lost",
                 Failure::StartError => "start-error",
                 Failure::SessionClosed => "session-closed",
+                Failure::GpuOom => "gpu-oom",
+                Failure::HostOom => "host-oom",
             }),
         ),
         End::Killed(reason) => (
@@ -71,6 +71,11 @@ pub fn detail(reason: &str, outcome: Option<&RunOutcome>, time_seconds: Option<u
     let error = outcome.and_then(|outcome| outcome.error.clone());
     let code = outcome.and_then(|outcome| outcome.exit_code);
     let signal = outcome.and_then(|outcome| outcome.signal);
+    let left = || match (code, signal) {
+        (Some(code), _) => format!("exited with code {code}"),
+        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, None) => "ended".into(),
+    };
     match reason {
         "exit" => format!("it exited with code {}", code.unwrap_or(-1)),
         "signal" => format!("it was ended by signal {}", signal.unwrap_or(0)),
@@ -78,11 +83,11 @@ pub fn detail(reason: &str, outcome: Option<&RunOutcome>, time_seconds: Option<u
             Some(limit) => format!("it ran longer than its limit of {limit} seconds"),
             None => "it ran longer than its limit".into(),
         },
-        "gpu-oom" => "it ran out of GPU memory".into(),
-        "host-oom" => "it ran out of memory".into(),
         "lost" => error.unwrap_or_else(|| "its supervisor is gone".into()),
         "start-error" => error.unwrap_or_else(|| "it could not be started".into()),
         "session-closed" => "the screen session that it ran in was closed".into(),
+        "gpu-oom" => format!("the memory of its GPU did not suffice, and it {}", left()),
+        "host-oom" => format!("the memory of the machine did not suffice, and it {}", left()),
         "user" => "it was killed by the user".into(),
         "removed" => "it was taken out of the queue".into(),
         "stopped" => "it was ended with the service".into(),

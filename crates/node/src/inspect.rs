@@ -181,6 +181,7 @@ mod tests {
             started_at_ms: Some(4),
             ended_at_ms: 5,
             lost_output_bytes: 0,
+            oom: None,
         }
     }
 

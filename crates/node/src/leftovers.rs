@@ -78,6 +78,9 @@ impl Leftovers {
         }
         if let Some(group) = &self.cgroup {
             cgroup::remove(group);
+            if let Some(twin) = cgroup::memory_twin(group) {
+                cgroup::remove(&twin);
+            }
         }
         true
     }

@@ -135,7 +135,7 @@ impl Drop for Node {
         }
         if let Containment::Cgroup(base) = &self.containment {
             // Fails, as it should, while runs have groups in it.
-            let _ = std::fs::remove_dir(base);
+            cgroup::remove_base(base);
         }
     }
 }

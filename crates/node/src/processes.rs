@@ -153,6 +153,13 @@ pub fn environment_value(pid: u32, name: &str) -> Option<Vec<u8>> {
     settings.find_map(|one| Some(one.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec()))
 }
 
+/// Whether this process sees all others under the numbers that the kernel itself gives them: it is in the first of all
+/// pid namespaces, whose number never changes.
+pub fn are_all_seen() -> bool {
+    const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+    fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() == FIRST_PID_NAMESPACE)
+}
+
 /// Names this boot of the machine: pids and start times mean nothing beyond it.
 pub fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())

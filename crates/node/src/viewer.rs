@@ -103,7 +103,8 @@ impl Shown {
         let mut out = io::stdout().lock();
         while let Some(frame) = FromShim::take_from(&mut self.arrived).map_err(io::Error::other)? {
             match frame {
-                FromShim::Hello(_) => {}
+                // Only who asked for another limit is told that it holds.
+                FromShim::Hello(_) | FromShim::TimeLimitSet(_) => {}
                 FromShim::Output(bytes) => out.write_all(&self.carriage.push(&bytes))?,
                 FromShim::LeftOut(bytes) => write!(out, "\r\n[{bytes} bytes were left out]\r\n")?,
                 FromShim::Refused(why) => write!(out, "\r\n[{why}]\r\n")?,

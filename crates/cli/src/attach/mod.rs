@@ -250,6 +250,8 @@ impl Session<'_> {
                 view.note(&format!("{bytes} bytes were left out; nexus logs {} has them", self.id));
             }
             FromShim::Refused(why) => view.note(&why),
+            // Only who asked for another limit is told that it holds.
+            FromShim::TimeLimitSet(_) => {}
             FromShim::Ended(record) => return Ok(Some(Left::Ended(Box::new(record)))),
         }
         Ok(None)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Zoned;
 use nexus_api::jobs::{Job, State};
-use nexus_api::run_dir::{Cause, ExitRecord, ExitStatus};
+use nexus_api::run_dir::{Cause, ExitRecord, ExitStatus, Oom};
 use tokio::time::{Instant, sleep};
 
 use crate::app::App;
@@ -123,7 +123,11 @@ fn in_short(record: &ExitRecord) -> String {
         ExitStatus::StartError { error, .. } | ExitStatus::MachineError { error } => error.clone(),
     };
     match record.cause {
-        Cause::Own => how,
+        Cause::Own => match record.oom {
+            Some(Oom::Gpu) => format!("gpu-oom ({how})"),
+            Some(Oom::Host) => format!("host-oom ({how})"),
+            None => how,
+        },
         Cause::Asked => format!("killed ({how})"),
         Cause::Timeout => format!("timeout ({how})"),
         Cause::SessionClosed => format!("its session was closed ({how})"),

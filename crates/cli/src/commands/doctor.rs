@@ -59,6 +59,7 @@ pub async fn run(args: DoctorArgs, app: &App) -> Result<ExitCode, CliError> {
         disk_check(&app.home),
         database_check(&app.home, service.as_ref()),
         containment_check(service.as_ref()),
+        memory_check(service.as_ref()),
         program_check("bash", "commands run in sh instead", "install bash"),
         program_check("screen", "jobs cannot be shown in GNU screen (--screen)", "install screen if you want that"),
         gpu_check(status.as_ref()),
@@ -184,6 +185,16 @@ fn containment_check(service: Option<&Service>) -> Finding {
             found(name, Level::Ok, "cgroups are there; the service says whether it may use them", None)
         }
         None => found(name, Level::Warn, "there are no unified cgroups (version 2)", mend),
+    }
+}
+
+fn memory_check(service: Option<&Service>) -> Finding {
+    let name = "memory";
+    let mend = Some("run it as a systemd user service with Delegate=yes, so that it may limit its jobs");
+    match service.map(|service| service.memory_limits) {
+        Some(Some(true)) => found(name, Level::Ok, "a job that exceeds its own limit is ended", None),
+        Some(Some(false)) => found(name, Level::Ok, "limits of jobs are not enforced: cgroups do not do so here", mend),
+        Some(None) | None => found(name, Level::Ok, "the service says whether limits of jobs are enforced", None),
     }
 }
 

@@ -28,16 +28,18 @@ const LISTED: usize = 20;
 /// get the environment and the folder of this moment. Jobs that start meanwhile are left alone.
 ///
 /// With a job and options these are changed, others stay; an empty value ("") takes one back to its default. With a
-/// job alone its entry opens in the editor. Once a job has started, --priority and --tag are all that can change.
+/// job alone its entry opens in the editor. Once a job has started, --time, --priority and --tag are all that can
+/// change; its time limit counts from its start, and one that has passed already ends it.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   nexus edit
   nexus edit abc --priority 2 --time 4h
+  nexus edit abc --time \"\"
   nexus edit abc -- python train.py --lr 3
   EDITOR=nano nexus edit abc")]
 pub struct EditArgs {
-    /// A queued job (nexus help selectors)
+    /// A job that is queued or runs (nexus help selectors)
     #[arg(value_name = "ID")]
     pub selector: Option<String>,
     /// Removes jobs whose lines were deleted without asking

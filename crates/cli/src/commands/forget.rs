@@ -10,6 +10,8 @@ use crate::error::CliError;
 use crate::render::outcome;
 
 /// Delete ended jobs and their logs
+///
+/// Their checkpoints go too, unless a job is left that went on from them (nexus rerun --resume).
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

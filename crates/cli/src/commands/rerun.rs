@@ -15,12 +15,14 @@ use crate::render::reason::Capacity;
 /// Queue jobs again
 ///
 /// Each becomes a new job with the same command, folder, environment and needs. Values whose name looks like
-/// a secret were dropped when the job ended and are taken from here.
+/// a secret were dropped when the job ended and are taken from here. Each has a folder of its own for checkpoints,
+/// empty at first, or with --resume that of the old job, which must have ended.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   nexus rerun abc
-  nexus rerun --failed tag:night")]
+  nexus rerun --failed tag:night
+  nexus rerun --resume abc")]
 pub struct RerunArgs {
     /// Jobs (nexus help selectors)
     #[arg(value_name = "SEL", required = true)]
@@ -28,6 +30,9 @@ pub struct RerunArgs {
     /// Only those that failed
     #[arg(long)]
     pub failed: bool,
+    /// They go on from the checkpoints of the old ones: with the same NEXUS_CHECKPOINT_DIR
+    #[arg(long)]
+    pub resume: bool,
     /// Prints the new jobs as JSON
     #[arg(long)]
     pub json: bool,
@@ -50,7 +55,7 @@ pub async fn run(args: RerunArgs, app: &App) -> Result<ExitCode, CliError> {
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(name, _)| looks_secret(name))
         .collect();
-    let submitted = client.rerun(&Rerun { ids: chosen::ids(&jobs), secrets }).await?;
+    let submitted = client.rerun(&Rerun { ids: chosen::ids(&jobs), secrets, resume: args.resume }).await?;
     if args.json {
         app.ui.json(&submitted)?;
     } else if args.quiet || !app.ui.out_is_terminal() {

@@ -28,8 +28,12 @@ pub fn meaning(job: &Job, cwd_exists: bool) -> Vec<String> {
         }
         (_, "session-closed") => lines(["its screen session was closed, and it ended with that"]),
         (_, "dependency") => detail.into_iter().collect(),
-        (_, "gpu-oom") => lines(["the memory of the GPU did not suffice"]),
-        (_, "host-oom") => lines(["the memory of the machine did not suffice"]),
+        (_, "gpu-oom") => {
+            lines(["the memory of the GPU did not suffice: a smaller batch or model, or a GPU with more of it"])
+        }
+        (_, "host-oom") => {
+            lines(["the memory of the machine did not suffice, and the kernel ended it or a process of it"])
+        }
         _ => detail.into_iter().collect(),
     }
 }

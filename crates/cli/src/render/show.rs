@@ -20,6 +20,7 @@ pub fn show(detail: &JobDetail, screen: Option<&Screen>, capacity: Capacity, now
     state(&mut lines, &detail.job, capacity, now, paint);
     times(&mut lines, &detail.job, now, paint);
     files(&mut lines, &detail.job);
+    lines.some("Checkpoints", detail.checkpoint_dir.as_deref());
     lines.some("Screen", screen.map(|screen| screen.command.as_str()));
     for run in &detail.runs {
         lines.add(&format!("Attempt {}", run.attempt), &attempt(run, &detail.job, now));
@@ -223,7 +224,8 @@ mod tests {
             vram_mib: None,
             peak_vram_mib: None,
         };
-        let detail = JobDetail { job, runs: vec![run], env_names: vec!["PATH".into()], env: None };
+        let detail =
+            JobDetail { job, runs: vec![run], env_names: vec!["PATH".into()], env: None, checkpoint_dir: None };
         assert_eq!(
             show(&detail, None, Capacity { gpus: 2, cpus: 8 }, &samples::now(), PLAIN),
             "\

@@ -277,6 +277,8 @@ fn of_ended(answer: &mut Answer, why: &Why) {
             let longer = again(job, &format!("--time {}", time::limit(seconds)));
             lines.push((longer, "to give it twice the time".into()));
         }
+        "gpu-oom" => lines.push(("nexus gpus".into(), "to see how much memory each GPU has, and who uses it".into())),
+        "host-oom" => lines.push(("free -h".into(), "to see how much memory the machine has".into())),
         _ => {}
     }
     lines.push((format!("nexus rerun {id}"), "to queue it again as it was".to_string()));
@@ -426,6 +428,8 @@ abc: failed (exit 137) on GPU 0 at 15:32 after 2m 10s
         let seen = told(&facts(job));
         assert!(seen.contains("  Meaning:  it ran longer than its --time 30m\n"), "{seen}");
         assert!(seen.contains("nexus add --time 1h 'python train.py'"), "{seen}");
+        assert!(told(&facts(samples::ended("abc", State::Failed, "gpu-oom"))).contains("nexus gpus "));
+        assert!(told(&facts(samples::ended("abc", State::Failed, "host-oom"))).contains("free -h "));
         let mut job = samples::ended("abc", State::Failed, "start-error");
         job.argv = Some(vec!["pyton".into()]);
         let mut facts = facts(job);

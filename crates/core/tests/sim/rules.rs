@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use nexus_core::event::{Event, Needs, Requeue};
 use nexus_core::ids::{JobId, RunId};
 use nexus_core::job::{End, Failure, Job, KillReason, State};
-use nexus_core::run::{Lease, Outcome, Phase, StopCause};
+use nexus_core::run::{Lease, Memory, Outcome, Phase, StopCause};
 use nexus_core::time::Time;
 
 use crate::disk::Disk;
@@ -158,6 +158,8 @@ fn true_end(outcome: &Outcome, asked: Option<StopCause>) -> End {
         (Outcome::Signaled { signal }, _) => End::Failed(Failure::Signal { signal: *signal }),
         (Outcome::TimedOut { .. }, _) => End::Failed(Failure::Timeout),
         (Outcome::SessionClosed { .. }, _) => End::Failed(Failure::SessionClosed),
+        (Outcome::OutOfMemory { of: Memory::Gpu, .. }, _) => End::Failed(Failure::GpuOom),
+        (Outcome::OutOfMemory { of: Memory::Host, .. }, _) => End::Failed(Failure::HostOom),
         (Outcome::StartError { .. }, _) | (Outcome::MachineError { .. }, None) => End::Failed(Failure::StartError),
         (Outcome::Lost { .. }, None) => End::Failed(Failure::Lost),
         (_, Some(StopCause::User)) => End::Killed(KillReason::User),

@@ -1,5 +1,6 @@
 //! What is done to jobs by id: kill, remove, cancel, hold, release, first, forget.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use axum::Json;
@@ -13,7 +14,7 @@ use super::extract::Sent;
 use super::problem::Failed;
 use super::{App, Shared};
 use crate::engine::Message;
-use crate::store::StoreError;
+use crate::store::{JobRow, StoreError};
 
 /// `POST /v1/jobs/kill` and its like: the jobs it was done to, as they are afterwards.
 pub async fn act(
@@ -46,24 +47,60 @@ fn action(word: &str) -> Result<Action, Problem> {
 }
 
 impl App {
-    async fn run_dirs(self: &Shared, ids: Vec<String>) -> Result<Vec<PathBuf>, Problem> {
+    /// Run directories of jobs, and the jobs by which their checkpoints are named.
+    async fn folders_of(self: &Shared, ids: Vec<String>) -> Result<(Vec<PathBuf>, BTreeSet<String>), Problem> {
         self.read(move |reader| {
-            let mut dirs = Vec::new();
+            let (mut dirs, mut checkpoints) = (Vec::new(), BTreeSet::new());
             for id in ids {
                 let fail = |error: StoreError| error.problem();
                 let Some(row) = reader.job(&id).map_err(fail)? else { continue };
                 dirs.extend(reader.runs(row.n).map_err(fail)?.into_iter().map(|run| run.dir));
+                checkpoints.insert(row.checkpoints_of().to_string());
             }
-            Ok(dirs)
+            Ok((dirs, checkpoints))
+        })
+        .await
+    }
+
+    /// Where a job keeps its checkpoints.
+    pub(super) fn checkpoints_of(&self, row: &JobRow) -> Option<PathBuf> {
+        // What is no id leads elsewhere.
+        let of: JobId = row.checkpoints_of().parse().ok()?;
+        Some(self.home.checkpoints().join(of.as_str()))
+    }
+
+    /// Of these folders those that hold something and that no job is left to go on from.
+    async fn unused_checkpoints(self: &Shared, named: BTreeSet<String>) -> Result<Vec<PathBuf>, Problem> {
+        let folder = self.home.checkpoints();
+        self.read(move |reader| {
+            let is_there = |id: &String| folder.join(id).is_dir();
+            let mut left: BTreeSet<String> = named.into_iter().filter(is_there).collect();
+            // All jobs have to be looked through, so only where there is something to delete.
+            if !left.is_empty() {
+                for used in reader.checkpoints_used().map_err(|error| error.problem())? {
+                    left.remove(&used);
+                }
+                let mut gone = BTreeSet::new();
+                for id in left {
+                    if reader.job(&id).map_err(|error| error.problem())?.is_none() {
+                        gone.insert(id);
+                    }
+                }
+                left = gone;
+            }
+            Ok(left.into_iter().map(|id| folder.join(id)).collect())
         })
         .await
     }
 
     /// The jobs as they were. Their folders go behind the scenes: the record is what counts.
     async fn forget(self: &Shared, ids: Vec<JobId>, words: Vec<String>) -> Result<Vec<Job>, Problem> {
+        // Nobody begins to go on from what is being deleted.
+        let _turn = self.edits.lock().await;
         let jobs = self.by_ids(words).await?;
-        let dirs = self.run_dirs(jobs.iter().map(|job| job.id.clone()).collect()).await?;
+        let (mut dirs, checkpoints) = self.folders_of(jobs.iter().map(|job| job.id.clone()).collect()).await?;
         self.order(|reply| Message::Forget { ids, reply }).await?;
+        dirs.extend(self.unused_checkpoints(checkpoints).await?);
         tokio::task::spawn_blocking(move || {
             for dir in dirs {
                 // A folder that is gone already, or in use by its reader, is no reason to keep the record.

@@ -5,6 +5,7 @@ use std::path::Path;
 use nexus_api::amount::GpuAmount;
 use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
+use nexus_core::ids::JobId;
 use nexus_core::request::{MAX_GPUS, Model};
 
 const LONGEST_SECONDS: u64 = 100 * 366 * 86_400;
@@ -23,6 +24,9 @@ pub fn spec(spec: &mut JobSpec) -> Result<(), Problem> {
     }
     for tag in &spec.tags {
         word("tag", tag)?;
+    }
+    if let Some(id) = spec.checkpoint_of.as_ref().filter(|id| id.parse::<JobId>().is_err()) {
+        return Err(bad("checkpoint_of", id, "the id of a job".into()));
     }
     let request = &mut spec.request;
     let amount = *request.gpus.get_or_insert(GpuAmount::ONE);

@@ -15,6 +15,7 @@ use serde::Deserialize;
 
 use super::extract::{Asked, Sent};
 use super::problem::Failed;
+use super::time_limit::LimitChange;
 use super::{App, Shared, checks};
 use crate::engine::{Message, Revision};
 use crate::queue_edit::{Around, Plan, Waiting, changes, note, plan};
@@ -25,7 +26,7 @@ use crate::words;
 const ATTEMPTS: usize = 5;
 
 /// Options of a job that has started.
-const OF_A_RUNNING_JOB: &[&str] = &["priority", "tags"];
+const OF_A_RUNNING_JOB: &[&str] = &["priority", "tags", "time"];
 
 #[derive(Deserialize)]
 pub struct TextQuery {
@@ -87,22 +88,36 @@ pub async fn job(
     let _turn = app.edits.lock().await;
     for _ in 0..ATTEMPTS {
         let (id, edit) = (id.clone(), edit.clone());
-        let (changed, changes) = app.read(move |reader| changed_job(reader, &id, &edit)).await?;
-        let id = changed.0.job.to_string();
-        if !changes.is_empty() {
-            let notes = vec![note(&id, &changes)];
-            let revision = Revision { edits: vec![changed], notes, ..Revision::default() };
-            match app.order(|reply| Message::Revise { revision, reply }).await {
-                Err(Problem::WrongState { .. }) => continue,
-                done => drop(done?),
-            }
+        let JobChange { edit, row, changes, limit } = app.read(move |reader| changed_job(reader, &id, &edit)).await?;
+        let id = edit.job.to_string();
+        if changes.is_empty() {
+            return Ok(Json(JobEdited { id, changes }));
+        }
+        let notes = vec![note(&id, &changes)];
+        let revision = Revision { edits: vec![(edit, row)], notes, ..Revision::default() };
+        let revised = match limit {
+            None => app.order(|reply| Message::Revise { revision, reply }).await.map(drop),
+            Some(limit) => app.revise_with_limit(&id, limit, revision).await,
+        };
+        match revised {
+            Err(Problem::WrongState { .. }) => continue,
+            done => done?,
         }
         return Ok(Json(JobEdited { id, changes }));
     }
     Err(Failed(Problem::Internal { error: "the job changes faster than it can be edited".into() }))
 }
 
-fn changed_job(reader: &Reader, id: &str, edit: &JobEdit) -> Result<((Edit, EditedRow), Vec<Change>), Problem> {
+/// A change of one job, worked out.
+struct JobChange {
+    edit: Edit,
+    row: EditedRow,
+    changes: Vec<Change>,
+    /// Of a job that has started, if its time limit is to be another.
+    limit: Option<LimitChange>,
+}
+
+fn changed_job(reader: &Reader, id: &str, edit: &JobEdit) -> Result<JobChange, Problem> {
     let row = reader.job(id).map_err(fail)?.ok_or_else(|| Problem::NoSuchJob { id: id.into() })?;
     let waits = matches!(row.state, Word::Held | Word::Queued);
     if row.state.has_ended() {
@@ -146,7 +161,9 @@ fn changed_job(reader: &Reader, id: &str, edit: &JobEdit) -> Result<((Edit, Edit
         priority: (after.priority != job.spec.priority).then_some(after.priority),
         held: (waits && after.hold != job.spec.hold).then_some(after.hold),
     };
-    Ok(((core_edit, EditedRow { spec: after, secret_names, env }), changes))
+    let (from, to) = (job.spec.request.time_seconds, after.request.time_seconds);
+    let limit = (!waits && from != to).then_some(LimitChange { from, to });
+    Ok(JobChange { edit: core_edit, row: EditedRow { spec: after, secret_names, env }, changes, limit })
 }
 
 /// The first thing, as it is typed, that a job cannot change once it has started.

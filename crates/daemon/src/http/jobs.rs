@@ -65,8 +65,10 @@ pub async fn show(
     env_names.extend(row.secret_names.iter().filter(|name| !env.contains_key(*name)).cloned());
     env_names.sort();
     let runs = runs.into_iter().map(view::run).collect();
+    let checkpoints = app.checkpoints_of(&row).filter(|folder| folder.is_dir());
+    let checkpoint_dir = checkpoints.map(|folder| folder.display().to_string());
     let job = app.view(vec![row], false).await?.remove(0);
-    Ok(Json(JobDetail { job, runs, env_names, env: query.env.then_some(env) }))
+    Ok(Json(JobDetail { job, runs, env_names, env: query.env.then_some(env), checkpoint_dir }))
 }
 
 #[derive(Deserialize)]
@@ -88,19 +90,27 @@ pub async fn submit(
 }
 
 pub async fn rerun(State(app): State<Shared>, Sent(rerun): Sent<Rerun>) -> Result<Json<Submitted>, Failed> {
-    let Rerun { ids, secrets } = rerun;
+    let Rerun { ids, secrets, resume } = rerun;
+    // Checkpoints that are to be gone on from are not forgotten meanwhile.
+    let _turn = app.edits.lock().await;
     let specs = app
         .read(move |reader| {
             let mut specs = Vec::new();
             for id in ids {
                 let fail = |error: StoreError| error.problem();
                 let row = reader.job(&id).map_err(fail)?.ok_or_else(|| Problem::NoSuchJob { id: id.clone() })?;
+                if resume && !row.state.has_ended() {
+                    let (verb, state) = ("rerun --resume".into(), row.state);
+                    return Err(Problem::WrongState { id, verb, state, gpus: row.gpus });
+                }
+                let checkpoint_of = resume.then(|| row.checkpoints_of().to_string());
                 let mut env = reader.env(&id).map_err(fail)?;
                 // Dropped when the job ended: the caller's values stand in, for the names it had.
                 let from_caller = secrets.iter().filter(|(name, _)| looks_secret(name));
                 let from_caller = from_caller.filter(|(name, _)| row.secret_names.contains(name));
                 env.extend(from_caller.map(|(name, value)| (name.clone(), value.clone())));
-                specs.push(JobSpec { env, tags: row.tags, hold: false, rerun_of: Some(id), ..row.spec });
+                let (tags, rerun_of) = (row.tags, Some(id));
+                specs.push(JobSpec { env, tags, hold: false, rerun_of, checkpoint_of, ..row.spec });
             }
             Ok(specs)
         })

@@ -16,6 +16,7 @@ mod service;
 mod service_log;
 mod stream;
 mod terminal;
+mod time_limit;
 mod why;
 
 use std::collections::BTreeMap;
@@ -59,6 +60,7 @@ pub struct App {
     pub host: String,
     pub started_at: Time,
     pub containment: String,
+    pub memory_limits: bool,
     pub screen: Arc<ServiceScreen>,
     pub reload: Reload,
     /// One change of specs after the other: each is made from what the one before it left.

@@ -39,6 +39,7 @@ pub async fn service(State(app): State<Shared>) -> Result<Json<Service>, Failed>
         started_at: clock::rfc3339(app.started_at),
         queue_paused,
         containment: app.containment.clone(),
+        memory_limits: Some(app.memory_limits),
         database: if app.home.network { "rollback".into() } else { "wal".into() },
         simulated_gpus,
         disk_free_bytes: home::disk_free(&app.home.dir).unwrap_or(0),

@@ -37,7 +37,7 @@ pub async fn terminal(
     let Some(upgrade) = upgrade else {
         return Err(Failed(Problem::BadRequest { error: format!("a terminal needs upgrade: {PROTOCOL}") }));
     };
-    let mut shim = app.terminal_of(&id).await?;
+    let (mut shim, _) = app.shim_of(&id, "attach").await?;
     tokio::spawn(async move {
         // A client that left before the answer has nothing to be told.
         if let Ok(client) = upgrade.await {
@@ -54,20 +54,20 @@ pub async fn terminal(
 }
 
 impl App {
-    /// A connection to the shim of the job's newest run.
-    async fn terminal_of(self: &Shared, id: &str) -> Result<UnixStream, Problem> {
+    /// A connection to the shim of the job's newest run, and that run's number. `verb` is what it is for.
+    pub(super) async fn shim_of(self: &Shared, id: &str, verb: &str) -> Result<(UnixStream, u32), Problem> {
         let deadline = Instant::now() + START_LIMIT;
         loop {
             let (state, number) = self.state_of(id).await?;
             if !matches!(state, Word::Starting | Word::Running) {
-                return Err(Problem::WrongState { id: id.into(), verb: "attach".into(), state, gpus: vec![] });
+                return Err(Problem::WrongState { id: id.into(), verb: verb.into(), state, gpus: vec![] });
             }
             let dir = self.dir_of(id, number).await?;
             match spawn_blocking(move || reach(dir)).await {
                 Ok(Reached::Shim(stream)) => {
                     let fail = |error: std::io::Error| Problem::NoTerminal { id: id.into(), error: error.to_string() };
                     stream.set_nonblocking(true).map_err(fail)?;
-                    return UnixStream::from_std(stream).map_err(fail);
+                    return Ok((UnixStream::from_std(stream).map_err(fail)?, number));
                 }
                 Ok(Reached::Nothing(error)) if Instant::now() > deadline => {
                     return Err(Problem::NoTerminal { id: id.into(), error });

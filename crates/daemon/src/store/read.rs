@@ -48,6 +48,13 @@ pub struct JobRow {
     pub failed_by: Option<String>,
 }
 
+impl JobRow {
+    /// The job by which the folder of its checkpoints is named: itself, or the one that it goes on from.
+    pub fn checkpoints_of(&self) -> &str {
+        self.spec.checkpoint_of.as_deref().unwrap_or(&self.id)
+    }
+}
+
 pub struct RunRow {
     pub number: u32,
     pub machine: String,
@@ -248,6 +255,17 @@ impl Reader<'_> {
                  FROM runs WHERE n = ?1 ORDER BY number",
             )
             .and_then(|mut statement| statement.query_map([n], run_row)?.collect())
+            .map_err(|source| self.fail(source))
+    }
+
+    /// Jobs whose checkpoints other jobs go on from. Looks at every job there is.
+    pub fn checkpoints_used(&self) -> Result<Vec<String>, StoreError> {
+        self.db
+            .prepare_cached(
+                "SELECT DISTINCT json_extract(spec, '$.checkpoint_of') FROM jobs
+                 WHERE instr(spec, '\"checkpoint_of\"') > 0 AND json_extract(spec, '$.checkpoint_of') IS NOT NULL",
+            )
+            .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
             .map_err(|source| self.fail(source))
     }
 

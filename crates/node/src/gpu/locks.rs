@@ -1,6 +1,9 @@
 //! The lock of each GPU between services, of different users too: a file named by the GPU's UUID in a folder that
 //! everybody may write to. A shim holds it (`flock`) for as long as its run has processes; the kernel lets go of it
-//! when the shim dies.
+//! when the shim dies. Runs that have a GPU to themselves lock it exclusively, runs of shares together.
+//!
+//! Looking takes no lock where the kernel's list of locks is whole. Where it is not, an attempt to lock must tell:
+//! that has the lock for an instant if nobody else does, for which everybody else has patience.
 //!
 //! Others may put anything into that folder: symbolic links are not followed, files are opened for reading only and
 //! never created over existing ones (which `fs.protected_regular` forbids), and nothing is believed of their content.
@@ -18,12 +21,17 @@ use rustix::fs::{fchmod, flock, fstat, linkat, mkdirat, openat, renameat_with, s
 use rustix::io::Errno;
 
 use super::{LockHolder, owners};
+use crate::processes;
 
 pub const FOLDER: &str = "/tmp/nexus-gpus";
 pub const FOLDER_VARIABLE: &str = "NEXUS_GPU_LOCKS";
 
 /// Whoever looks at a lock has it for an instant; longer than this only a holder does.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// One who looks tries so often, a moment apart: another who looks is gone by then, a holder is not.
+const LOOKS: usize = 3;
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// How often a lock file that was removed before it could be locked is made again.
 const ATTEMPTS: usize = 10;
@@ -35,6 +43,14 @@ const SHORT_UUID: usize = 12;
 #[derive(Clone, Debug)]
 pub struct Locks {
     folder: PathBuf,
+}
+
+/// Whether others may hold the same GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    Alone,
+    /// With others that share it.
+    Shared,
 }
 
 /// Locks that are held until this is dropped, or why there are none.
@@ -107,7 +123,7 @@ impl Locks {
     }
 
     /// Locks all of these GPUs, or none.
-    pub fn hold(&self, uuids: &[String]) -> Result<Held, Taken> {
+    pub fn hold(&self, uuids: &[String], how: Hold) -> Result<Held, Taken> {
         // Everybody goes in the same order, so that of two who want the same GPUs one gets them.
         let mut uuids: Vec<&String> = uuids.iter().collect();
         uuids.sort();
@@ -121,7 +137,7 @@ impl Locks {
             Err(unusable) => return Ok(Held { files, without: Some(unusable) }),
         };
         for uuid in uuids {
-            match self.lock(&folder, uuid) {
+            match self.lock(&folder, uuid, how) {
                 Ok(Some(file)) => files.push(file),
                 Ok(None) => {
                     let holder = self.holder(uuid).unwrap_or(LockHolder { pid: None, user: None });
@@ -133,21 +149,25 @@ impl Locks {
         Ok(Held { files, without: None })
     }
 
-    /// Who holds a GPU now. Where that cannot be told nobody does, as for [`Locks::hold`].
+    /// Who holds a GPU now, alone or with others: of several, one. Where that cannot be told nobody does, as for
+    /// [`Locks::hold`].
     pub fn holder(&self, uuid: &str) -> Option<LockHolder> {
         let folder = self.open_folder().ok()?;
         let file = open_file(&folder, &file_name(uuid)).ok()?;
-        match flock(&file, FlockOperation::NonBlockingLockShared) {
-            Err(Errno::WOULDBLOCK) => {
-                let pid = fstat(&file).ok().and_then(|stat| holder_in(&read_locks(), &stat));
-                Some(LockHolder { pid, user: pid.and_then(owners::user_of) })
-            }
-            _ => None,
+        let stat = fstat(&file).ok()?;
+        let locks = read_locks();
+        // In another pid namespace than the first the list leaves out what processes elsewhere hold.
+        let whole = locks.as_deref().filter(|_| processes::are_all_seen());
+        if whole.is_some_and(|locks| listed(locks, &stat).is_empty()) || !is_locked(&file) {
+            return None;
         }
+        // Without the list the holder has no name, which is all that is lost.
+        let pid = locks.and_then(|locks| holder_in(&locks, &stat));
+        Some(LockHolder { pid, user: pid.and_then(owners::user_of) })
     }
 
     /// `None` if another has it.
-    fn lock(&self, folder: &File, uuid: &str) -> Result<Option<File>, Unusable> {
+    fn lock(&self, folder: &File, uuid: &str, how: Hold) -> Result<Option<File>, Unusable> {
         let name = file_name(uuid);
         let path = || self.folder.join(&name);
         let unusable = |source: io::Error| Unusable::File { path: path(), source };
@@ -163,7 +183,7 @@ impl Locks {
             if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
                 return Err(Unusable::NoFile { path: path() });
             }
-            if !wait_for_lock(&file).map_err(unusable)? {
+            if !wait_for_lock(&file, how).map_err(unusable)? {
                 return Ok(None);
             }
             // Who clears old files out of /tmp may have removed it meanwhile: a lock that nobody else finds.
@@ -249,10 +269,14 @@ fn temporary_name(name: &str) -> String {
     format!(".{name}.{}.{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-fn wait_for_lock(file: &File) -> io::Result<bool> {
+fn wait_for_lock(file: &File, how: Hold) -> io::Result<bool> {
     let until = Instant::now() + PATIENCE;
+    let operation = match how {
+        Hold::Alone => FlockOperation::NonBlockingLockExclusive,
+        Hold::Shared => FlockOperation::NonBlockingLockShared,
+    };
     loop {
-        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        match flock(file, operation) {
             Ok(()) => return Ok(true),
             Err(Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
             Err(Errno::WOULDBLOCK) => return Ok(false),
@@ -261,30 +285,64 @@ fn wait_for_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-fn read_locks() -> String {
-    // Without it the holder has no name, which is all that is lost.
-    std::fs::read_to_string("/proc/locks").unwrap_or_default()
+/// Whether somebody has it. An attempt that fails takes nothing; one that succeeds is over with this file.
+fn is_locked(file: &File) -> bool {
+    for look in 0..LOOKS {
+        if look > 0 {
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => {}
+            Ok(()) | Err(_) => {
+                // Before the name is looked up: others wait for it.
+                let _ = flock(file, FlockOperation::NonBlockingUnlock);
+                return false;
+            }
+        }
+    }
+    true
 }
 
-/// The process that holds the file exclusively.
-fn holder_in(locks: &str, stat: &Stat) -> Option<u32> {
+/// None where the kernel's list cannot be read.
+fn read_locks() -> Option<String> {
+    std::fs::read_to_string("/proc/locks").ok()
+}
+
+/// A line of that list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Listed<'a> {
+    place: &'a str,
+    pid: u32,
+    is_exclusive: bool,
+}
+
+/// The locks on a file. Some file systems tell another device here than there: then the number of the file must do,
+/// and others may be meant.
+fn listed<'a>(locks: &'a str, stat: &Stat) -> Vec<Listed<'a>> {
     let (major, minor) = (libc::major(stat.st_dev), libc::minor(stat.st_dev));
     let exact = format!("{major:02x}:{minor:02x}:{}", stat.st_ino);
-    // Some file systems tell another device here than there: the number of the file must do.
     let by_number = format!(":{}", stat.st_ino);
-    let held: Vec<(&str, u32)> = locks.lines().filter_map(parse_lock).collect();
-    let found = held.iter().find(|(place, _)| *place == exact);
-    let found = found.or_else(|| held.iter().find(|(place, _)| place.ends_with(&by_number)));
-    found.map(|(_, pid)| *pid).filter(|pid| *pid != 0)
+    let of_number: Vec<Listed> =
+        locks.lines().filter_map(parse_lock).filter(|one| one.place.ends_with(&by_number)).collect();
+    let of_file: Vec<Listed> = of_number.iter().filter(|one| one.place == exact).copied().collect();
+    if of_file.is_empty() { of_number } else { of_file }
 }
 
-/// `7: FLOCK  ADVISORY  WRITE 4312 08:01:1234 0 EOF`: where it is, and who holds it.
-fn parse_lock(line: &str) -> Option<(&str, u32)> {
+/// The process that holds the file: the one that holds it alone, or the first of several.
+fn holder_in(locks: &str, stat: &Stat) -> Option<u32> {
+    let held = listed(locks, stat);
+    let found = held.iter().find(|one| one.is_exclusive).or(held.first());
+    found.map(|one| one.pid).filter(|pid| *pid != 0)
+}
+
+/// `7: FLOCK  ADVISORY  WRITE 4312 08:01:1234 0 EOF`
+fn parse_lock(line: &str) -> Option<Listed<'_>> {
     let mut fields = line.split_ascii_whitespace().skip(1);
     // Those who wait have an arrow here.
-    let is_exclusive = fields.next() == Some("FLOCK") && fields.nth(1) == Some("WRITE");
+    fields.next().filter(|kind| *kind == "FLOCK")?;
+    let is_exclusive = fields.nth(1)? == "WRITE";
     let pid = fields.next()?.parse().ok()?;
-    fields.next().filter(|_| is_exclusive).map(|place| (place, pid))
+    Some(Listed { place: fields.next()?, pid, is_exclusive })
 }
 
 #[cfg(test)]
@@ -299,7 +357,10 @@ mod tests {
         let locks = "1: POSIX  ADVISORY  WRITE 1 08:11:1234 0 EOF\n2: FLOCK  ADVISORY  WRITE 2 08:12:1234 0 EOF\n\
             3: FLOCK  ADVISORY  WRITE 4312 08:11:1234 0 EOF\n3: -> FLOCK  ADVISORY  WRITE 5 08:11:1234 0 EOF\n\
             4: FLOCK  ADVISORY  READ 6 08:11:1234 0 EOF\n";
-        assert_eq!(holder_in(locks, &stat), Some(4312));
+        assert_eq!(holder_in(locks, &stat), Some(4312), "before the one that shares, and the one that waits");
+        let shared = "1: FLOCK  ADVISORY  READ 6 08:11:1234 0 EOF\n2: FLOCK  ADVISORY  READ 7 08:11:1234 0 EOF\n";
+        assert_eq!((holder_in(shared, &stat), listed(shared, &stat).len()), (Some(6), 2));
+        assert_eq!(listed("1: POSIX  ADVISORY  WRITE 1 08:11:1234 0 EOF\n", &stat), [], "a lock of another kind");
         stat.st_dev = libc::makedev(0, 40);
         assert_eq!(holder_in(locks, &stat), Some(2), "by number where no device fits");
         stat.st_ino = 234;

@@ -7,14 +7,17 @@
 //! ```
 //! One thread, no runtime; it sleeps in poll(2) until something happens.
 
+mod checkpoints;
 mod failure;
 mod folder;
 mod limits;
+mod oom;
 mod output;
 mod report;
 mod session;
 mod spawn;
 mod terminal;
+mod time_limit;
 mod title;
 mod tree;
 mod variables;
@@ -29,18 +32,22 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nexus_api::run_dir::{Cause, ExitRecord, ExitStatus, FORMAT, RunSpec, ShimMessage, Started};
 
+use self::checkpoints::Checkpoints;
 use self::failure::Failure;
 use self::folder::Folder;
+use self::oom::Evidence;
 use self::output::Output;
 use self::report::report;
 use self::session::Session;
 use self::spawn::Command;
 use self::terminal::Streams;
+use self::time_limit::Limits;
 use self::title::Title;
 use self::tree::Tree;
 use self::viewers::Viewers;
-use self::watch::{End, Limits, Watch};
-use crate::gpu::locks::{Held, Locks};
+use self::watch::{End, Watch};
+use crate::gpu::locks::{Held, Hold, Locks};
+use crate::memory_group::MemoryGroup;
 use crate::processes;
 use crate::signals::Signals;
 
@@ -68,6 +75,8 @@ struct Begun {
     pid: u32,
     started_at_ms: i64,
     gpus: Held,
+    evidence: Evidence,
+    checkpoints: Option<Checkpoints>,
 }
 
 /// Lives through one run. Called in a process that was forked for it, with the signals of a shim blocked. The guard
@@ -115,16 +124,20 @@ fn live(spec: RunSpec, known: &Known, guard: OwnedFd) {
 /// Starts the command. Whatever goes wrong, no process is left.
 fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Result<Begun, Failure> {
     // Where GPUs cannot be locked jobs run all the same: `doctor` tells of such a folder.
-    let gpus = known.locks.hold(&spec.gpu_locks).map_err(Failure::GpuTaken)?;
+    let how = if spec.gpu_locks_shared { Hold::Shared } else { Hold::Alone };
+    let gpus = known.locks.hold(&spec.gpu_locks, how).map_err(Failure::GpuTaken)?;
     let output = Output::open(&spec, folder.path())?;
     let streams = Streams::open(&spec).map_err(Failure::machine("open a terminal"))?;
     let command = Command::prepare(&spec)?;
+    let checkpoints = spec.checkpoint_dir.as_deref().map(open_checkpoints).transpose()?;
     let mut viewers = Viewers::open(&spec);
     let session = spec.screen.as_ref().map(|wanted| Session::open(wanted, &spec, &mut viewers)).transpose()?;
     let group = spec.cgroup_base.as_ref().and_then(|base| make_group(base, &spec.run));
     let (start, started_at_ms) = (Instant::now(), now_ms());
-    let forked = command.fork(&streams, group.as_deref());
-    let tree = Tree::new(group);
+    let memory = group.as_deref().and_then(|group| MemoryGroup::open(group, spec.memory_max_mib));
+    let door = memory.as_ref().and_then(MemoryGroup::door);
+    let forked = command.fork(&streams, group.as_deref(), door.as_ref());
+    let tree = Tree::new(group, memory);
     let child = forked.inspect_err(|_| tree.remove_group())?;
     let pid = child.pid;
     let shim = processes::stat(std::process::id()).map_or(0, |stat| stat.process.start);
@@ -151,6 +164,7 @@ fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Res
     }
     report(&spec.reports, &ShimMessage::Started(started));
     let limits = Limits::new(&spec, start);
+    let evidence = Evidence::new(&spec, start);
     drop((spec, command));
     give_memory_back();
     Ok(Begun {
@@ -159,6 +173,8 @@ fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Res
         pid,
         started_at_ms,
         gpus,
+        evidence,
+        checkpoints,
     })
 }
 
@@ -171,6 +187,12 @@ fn give_memory_back() {
     }
 }
 
+fn open_checkpoints(path: &Path) -> Result<Checkpoints, Failure> {
+    let failed =
+        |source| Failure::MachineFile { operation: "make the folder of checkpoints", path: path.to_owned(), source };
+    Checkpoints::open(path).map_err(failed)
+}
+
 fn make_group(base: &Path, run: &str) -> Option<PathBuf> {
     let group = base.join(run);
     match std::fs::create_dir_all(&group) {
@@ -181,15 +203,16 @@ fn make_group(base: &Path, run: &str) -> Option<PathBuf> {
 
 /// Watches to the end, then says so: by message first, since the disk may be slow.
 fn see_through(mut begun: Begun, run: &str, shell: bool, folder: &Folder, reports: &Path) {
-    let End { status, cause } = begun.watch.until_gone();
+    let mut end = begun.watch.until_gone();
     // Before the end is told: the next run on these GPUs may be started at once.
     drop(begun.gpus);
-    let status = match status {
-        ExitStatus::Exited { code: code @ (126 | 127) } if shell && cause == Cause::Own => {
-            ExitStatus::StartError { error: format!("the shell could not run it (exit {code})"), code: Some(code) }
-        }
-        other => other,
-    };
+    drop(begun.checkpoints);
+    if let (ExitStatus::Exited { code: code @ (126 | 127) }, true, Cause::Own) = (&end.status, shell, end.cause) {
+        let error = format!("the shell could not run it (exit {code})");
+        end.status = ExitStatus::StartError { error, code: Some(*code) };
+    }
+    let oom = begun.evidence.judge(&end, begun.watch.tree.memory(), folder.path());
+    let End { status, cause, .. } = end;
     let record = ExitRecord {
         format: FORMAT,
         run: run.to_owned(),
@@ -199,6 +222,7 @@ fn see_through(mut begun: Begun, run: &str, shell: bool, folder: &Folder, report
         started_at_ms: Some(begun.started_at_ms),
         ended_at_ms: now_ms(),
         lost_output_bytes: begun.watch.output.lost(),
+        oom,
     };
     let ended = ShimMessage::Ended(record.clone());
     let heard = report(reports, &ended);
@@ -233,6 +257,7 @@ fn unstarted(run: &str, failure: &Failure) -> ExitRecord {
         started_at_ms: None,
         ended_at_ms: now_ms(),
         lost_output_bytes: 0,
+        oom: None,
     }
 }
 

@@ -69,8 +69,8 @@ impl Command {
         })
     }
 
-    /// Forks the child, into the cgroup if it can be.
-    pub fn fork(&self, streams: &Streams, cgroup: Option<&Path>) -> Result<Child, Failure> {
+    /// Forks the child, into the cgroup if it can be, and through the door of a further one.
+    pub fn fork(&self, streams: &Streams, cgroup: Option<&Path>, door: Option<&File>) -> Result<Child, Failure> {
         let (ours, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
             .map_err(|e| Failure::machine("make a pipe")(e.into()))?;
         // Pointers are collected here, since the child must not allocate more than it has to.
@@ -84,7 +84,11 @@ impl Command {
             None => unsafe { libc::fork() },
         };
         match pid {
-            0 => self.become_command(streams, &theirs, &arguments, &environment),
+            0 => {
+                // Before anything is allocated or forked. Without it the run has no limit, as where there is no door.
+                let _ = door.map(|door| rustix::io::write(door, b"0"));
+                self.become_command(streams, &theirs, &arguments, &environment)
+            }
             pid if pid < 0 => Err(Failure::machine("fork")(io::Error::last_os_error())),
             pid => {
                 let joined = |path: &Path| inside.is_some() || cgroup::join(path, pid as u32).is_ok();

@@ -3,17 +3,24 @@
 use std::path::{Path, PathBuf};
 
 use crate::cgroup;
+use crate::memory_group::MemoryGroup;
 use crate::processes::{self, Process};
 
 pub struct Tree {
     cgroup: Option<PathBuf>,
+    memory: Option<MemoryGroup>,
     /// Those that were asked to end: a second request might cut their last work short.
     asked: Vec<Process>,
 }
 
 impl Tree {
-    pub fn new(cgroup: Option<PathBuf>) -> Tree {
-        Tree { cgroup, asked: Vec::new() }
+    pub fn new(cgroup: Option<PathBuf>, memory: Option<MemoryGroup>) -> Tree {
+        Tree { cgroup, memory, asked: Vec::new() }
+    }
+
+    /// Where its memory is counted.
+    pub fn memory(&self) -> Option<&MemoryGroup> {
+        self.memory.as_ref()
     }
 
     fn members(&self) -> Vec<Process> {
@@ -67,12 +74,15 @@ impl Tree {
             wait_for_empty(group);
             cgroup::remove(group);
         }
+        if let Some(memory) = &self.memory {
+            memory.remove();
+        }
     }
 
     /// Removes the group above the run's own, if no other run has one in it.
     pub fn remove_base(&self) {
         if let Some(base) = self.cgroup.as_deref().and_then(Path::parent) {
-            let _ = std::fs::remove_dir(base);
+            cgroup::remove_base(base);
         }
     }
 }

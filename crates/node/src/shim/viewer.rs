@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-use nexus_api::terminal::{FORMAT, FromShim, FromViewer, ViewerHello, append_output};
+use nexus_api::terminal::{FORMAT, FromShim, FromViewer, TimeLimit, ViewerHello, append_output};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// What one viewer may be behind.
@@ -25,6 +25,8 @@ pub struct Viewer {
     pub hello: Option<ViewerHello>,
     /// Was told once that nobody reads what it types.
     pub was_refused: bool,
+    /// Wants this limit for the run, and has no answer yet.
+    pub asks: Option<TimeLimit>,
     /// Nothing comes from it any more.
     pub is_gone: bool,
 }
@@ -35,7 +37,17 @@ pub struct Gone;
 impl Viewer {
     pub fn new(stream: UnixStream) -> Viewer {
         let (arrived, queue) = (Vec::new(), Vec::new());
-        Viewer { stream, arrived, queue, sent: 0, left_out: 0, hello: None, was_refused: false, is_gone: false }
+        Viewer {
+            stream,
+            arrived,
+            queue,
+            sent: 0,
+            left_out: 0,
+            hello: None,
+            was_refused: false,
+            asks: None,
+            is_gone: false,
+        }
     }
 
     pub fn stream(&self) -> BorrowedFd<'_> {

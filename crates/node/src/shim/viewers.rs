@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nexus_api::run_dir::{ExitRecord, RunSpec};
-use nexus_api::terminal::{FORMAT, FromShim, FromViewer, SCROLLBACK, ShimHello, ViewerHello};
+use nexus_api::terminal::{FORMAT, FromShim, FromViewer, SCROLLBACK, ShimHello, TimeLimit, ViewerHello};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{Winsize, tcsetwinsize};
 
@@ -133,6 +133,20 @@ impl Viewers {
         self.fit_window(seen);
     }
 
+    /// Sets the limits that were asked for, and tells those who did; `set` says why not, where it cannot.
+    pub fn answer_limits(&mut self, mut set: impl FnMut(TimeLimit) -> Result<(), &'static str>) {
+        let asking = self.viewers.iter_mut().filter_map(|viewer| viewer.asks.take().map(|limit| (viewer, limit)));
+        for (viewer, limit) in asking {
+            let is_reader = viewer.hello.as_ref().is_none_or(|hello| hello.read_only);
+            let done = if is_reader { Err("a reader changes nothing") } else { set(limit) };
+            viewer.tell(&match done {
+                Ok(()) => FromShim::TimeLimitSet(limit),
+                Err(why) => FromShim::Refused(why.into()),
+            });
+        }
+        self.send();
+    }
+
     fn accept(&mut self) {
         while let Some(listener) = &self.listener {
             match listener.accept() {
@@ -171,6 +185,7 @@ impl Viewers {
                         (hello.columns, hello.rows) = (columns, rows);
                     }
                 }
+                FromViewer::TimeLimit(limit) => self.viewers[index].asks = Some(limit),
             }
         }
     }
@@ -208,7 +223,8 @@ impl Viewers {
         let left_out = missed.map_or(0, |missed| missed.saturating_sub(earlier.len() as u64));
         let position = seen.printed.saturating_sub(earlier.len() as u64 + left_out);
         let viewer = &mut self.viewers[index];
-        viewer.tell(&FromShim::Hello(ShimHello { format: FORMAT, tty: self.tty, position }));
+        let hello = ShimHello { format: FORMAT, tty: self.tty, position, takes_time_limit: true };
+        viewer.tell(&FromShim::Hello(hello));
         if left_out > 0 {
             viewer.tell(&FromShim::LeftOut(left_out));
         }

@@ -9,11 +9,12 @@
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
-use nexus_api::run_dir::{Cause, ExitStatus, RunSpec};
+use nexus_api::run_dir::{Cause, ExitStatus};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::output::Output;
 use super::terminal::Sources;
+use super::time_limit::Limits;
 use super::tree::Tree;
 use super::viewers::{Seen, Viewers};
 use crate::signals::Signals;
@@ -24,6 +25,9 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// A full pipe or terminal, and then some: more cannot be left when all processes of the job are gone, unless one
 /// that is none of the job's writes on.
 const LEFT_BYTES: usize = 4 << 20;
+
+/// Processes that KILL ended of which the numbers are kept.
+const MOST_KILLED: usize = 1000;
 
 const FIRST_KILL_AGAIN: Duration = Duration::from_millis(10);
 const LAST_KILL_AGAIN: Duration = Duration::from_secs(1);
@@ -38,17 +42,12 @@ pub struct Watch {
     pub viewers: Viewers,
 }
 
-/// When the job is warned and ended, and how long it may take to end.
-pub struct Limits {
-    limit_at: Option<Instant>,
-    warn_at: Option<(Instant, i32)>,
-    grace: Duration,
-}
-
 /// How the command itself ended.
 pub struct End {
     pub status: ExitStatus,
     pub cause: Cause,
+    /// Processes that KILL ended, as far as they were seen, and not more than so many.
+    pub killed: Vec<u32>,
 }
 
 enum Phase {
@@ -61,23 +60,13 @@ struct Progress {
     phase: Phase,
     cause: Cause,
     status: Option<ExitStatus>,
-}
-
-impl Limits {
-    pub fn new(spec: &RunSpec, start: Instant) -> Limits {
-        let limit_at = spec.time_limit_ms.and_then(|limit| start.checked_add(Duration::from_millis(limit)));
-        let warn_at = limit_at.zip(spec.warning).map(|(limit_at, warning)| {
-            let early = limit_at.checked_sub(Duration::from_millis(warning.before_ms)).unwrap_or(start);
-            (early.max(start), warning.signal)
-        });
-        Limits { limit_at, warn_at, grace: Duration::from_millis(spec.grace_ms) }
-    }
+    killed: Vec<u32>,
 }
 
 impl Watch {
     /// Comes back when no process of the job is left and all its output is kept.
     pub fn until_gone(&mut self) -> End {
-        let mut progress = Progress { phase: Phase::Running, cause: Cause::Own, status: None };
+        let mut progress = Progress { phase: Phase::Running, cause: Cause::Own, status: None, killed: Vec::new() };
         let mut buffer = vec![0; CHUNK_BYTES];
         loop {
             self.mind_session(&mut progress);
@@ -90,7 +79,7 @@ impl Watch {
                 self.read_once(true, &mut buffer);
             }
             if ready.viewers || self.viewers.has_typed() {
-                self.serve_viewers();
+                self.serve_viewers(&progress);
             }
             if !ready.signals {
                 continue;
@@ -107,13 +96,22 @@ impl Watch {
         }
         self.drain(&mut buffer);
         let status = progress.status.unwrap_or(ExitStatus::MachineError { error: "its end was not seen".into() });
-        End { status, cause: progress.cause }
+        End { status, cause: progress.cause, killed: progress.killed }
     }
 
-    fn serve_viewers(&mut self) {
+    fn serve_viewers(&mut self, progress: &Progress) {
         let Sources { stdout, stderr, .. } = &self.sources;
         let seen = Seen { stdout: stdout.as_ref(), stderr: stderr.as_ref(), printed: self.output.kept() };
         self.viewers.serve(&seen);
+        let goes_on = progress.status.is_none() && matches!(progress.phase, Phase::Running);
+        let limits = &mut self.limits;
+        self.viewers.answer_limits(|limit| {
+            if !goes_on {
+                return Err("it is ending already");
+            }
+            limits.change(limit.limit_ms);
+            Ok(())
+        });
     }
 
     /// Whoever closes the screen session that the run is in ends the run.
@@ -136,18 +134,16 @@ impl Watch {
     fn act_on_time(&mut self, progress: &mut Progress) -> Option<Instant> {
         let now = Instant::now();
         if let Phase::Running = progress.phase {
-            if let Some((_, signal)) = self.limits.warn_at.take_if(|(at, _)| *at <= now) {
+            if let Some(signal) = self.limits.warning_due(now) {
                 self.tree.warn(signal);
             }
-            if self.limits.limit_at.is_some_and(|at| at <= now) {
+            if self.limits.is_over(now) {
                 progress.cause = Cause::Timeout;
                 self.begin_ending(progress);
             }
         }
         let wait = match progress.phase {
-            Phase::Running => {
-                return self.limits.warn_at.map(|(at, _)| at).into_iter().chain(self.limits.limit_at).min();
-            }
+            Phase::Running => return self.limits.next(),
             Phase::Ending { kill_at } if kill_at > now => return Some(kill_at),
             Phase::Killing { again_at, .. } if again_at > now => return Some(again_at),
             Phase::Ending { .. } => FIRST_KILL_AGAIN,
@@ -167,8 +163,14 @@ impl Watch {
             match unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG) } {
                 -1 => return true,
                 0 => break,
-                pid if pid as u32 == self.main => progress.status = Some(exit_status(status)),
-                _ => {}
+                pid => {
+                    if was_killed(status) && progress.killed.len() < MOST_KILLED {
+                        progress.killed.push(pid as u32);
+                    }
+                    if pid as u32 == self.main {
+                        progress.status = Some(exit_status(status));
+                    }
+                }
             }
         }
         if progress.status.is_some() {
@@ -229,6 +231,10 @@ struct Ready {
     stdout: bool,
     stderr: bool,
     viewers: bool,
+}
+
+fn was_killed(status: i32) -> bool {
+    libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL
 }
 
 fn exit_status(status: i32) -> ExitStatus {

@@ -4,6 +4,7 @@ mod adoption;
 mod endings;
 mod gpus;
 mod logs;
+mod memory;
 mod output;
 mod stage;
 mod starting;

@@ -76,8 +76,11 @@ impl Stage {
             reports: PathBuf::new(),
             cgroup_base: None,
             gpu_locks: vec![],
+            gpu_locks_shared: false,
             screen: None,
             one_terminal: false,
+            memory_max_mib: None,
+            checkpoint_dir: None,
         }
     }
 

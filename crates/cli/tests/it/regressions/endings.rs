@@ -231,3 +231,24 @@ fn r27_who_ends_on_term_is_not_made_to_wait() {
     assert!((1.0..2.5).contains(&runtime), "{runtime} s");
     assert_eq!(nexus.ended(&quick)["state"], "completed");
 }
+
+#[test]
+fn a_full_gpu_has_a_reason_of_its_own_and_is_tried_again() {
+    let nexus = Nexus::fresh(NEXUS);
+    nexus.config("[jobs]\nretry_wait = \"1s\"\n");
+    nexus.start(1);
+    let command = "echo last=$NEXUS_LAST_FAILURE; echo 'torch.OutOfMemoryError: CUDA out of memory.' >&2; exit 7";
+    let id = nexus.add_with(&["--retries", "1"], command);
+    let job = nexus.ended(&id);
+    assert_eq!((&job["state"], &job["reason"]), (&json!("failed"), &json!("gpu-oom")), "{job}");
+    assert_eq!((&job["exit_code"], &job["signal"], &job["attempt"]), (&json!(7), &json!(null), &json!(2)));
+    assert_eq!(job["detail"], "the memory of its GPU did not suffice, and it exited with code 7");
+    assert_eq!(nexus.ok(&["logs", &id, "--stdout"]), "last=gpu-oom");
+    assert!(nexus.service_log().contains(&format!("Job {id} failed on GPU 0: gpu-oom (exit 7); retry in 1s")));
+    let why = nexus.ok(&["why", &id]);
+    assert!(why.contains(": failed (gpu-oom) ") && why.contains("nexus gpus "), "{why}");
+    let said = nexus.fails(7, &["run", command]);
+    assert!(said.contains("failed (gpu-oom)"), "{said}");
+    let made_do = nexus.done("echo 'CUDA out of memory, with a smaller batch then'");
+    assert_eq!((&made_do["state"], &made_do["reason"]), (&json!("completed"), &json!(null)));
+}

@@ -13,6 +13,8 @@ fn with_a_service() {
     let seen = nexus.ok(&["doctor"]);
     assert!(seen.starts_with("ok    service "), "{seen}");
     assert!(seen.contains("2 GPUs, 2 simulated"), "{seen}");
+    let enforced = told["service"]["memory_limits"].as_bool().expect("a service knows it");
+    assert_eq!(seen.contains("a job that exceeds its own limit is ended"), enforced, "{seen}");
     assert!(seen.contains("nexus start --simulate-gpus 0 ends the simulation"), "{seen}");
 }
 
@@ -23,7 +25,7 @@ fn without_a_service_it_still_looks_and_makes_nothing() {
     assert!(told["service"].is_null());
     let names: Vec<&str> =
         told["checks"].as_array().unwrap().iter().map(|check| check["name"].as_str().unwrap()).collect();
-    for name in ["service", "home", "disk", "database", "containment", "bash", "screen", "gpus"] {
+    for name in ["service", "home", "disk", "database", "containment", "memory", "bash", "screen", "gpus"] {
         assert!(names.contains(&name), "{names:?}");
     }
     let seen = nexus.ok(&["doctor"]);

@@ -1,6 +1,6 @@
 //! `edit ID`: one job.
 
-use nexus_testkit::Nexus;
+use nexus_testkit::{Nexus, until};
 use serde_json::json;
 
 use super::LONG;
@@ -93,22 +93,67 @@ fn of_a_running_job_only_records_change() {
     );
     assert_eq!((&nexus.job(&id)["priority"], &nexus.job(&id)["tags"]), (&json!(-3), &json!(["new"])));
     for (args, what) in [
-        (&["--time", "4h"][..], "--time"),
-        (&["--gpus", "0"], "--gpus"),
+        (&["--gpus", "0"][..], "--gpus"),
+        (&["--time", "4h", "--retries", "2"], "--retries"),
         (&["--env", "A=b"], "--env"),
         (&["--", "true"], "the command"),
     ] {
         let said = nexus.fails(1, &[&["edit", &id], args].concat());
         let expected = format!(
-            "error: {what} of job {id} cannot be changed\nit is running on GPU 0\nhint: once it has started, nexus edit {id} takes --priority and --tag alone\n"
+            "error: {what} of job {id} cannot be changed\nit is running on GPU 0\nhint: once it has started, nexus edit {id} takes --time, --priority and --tag alone\n"
         );
         assert_eq!(said, expected);
     }
+    assert_eq!(nexus.job(&id)["request"]["time_seconds"], json!(null), "all or nothing");
     let said = nexus.fails(1, &["edit", &id]);
     assert!(said.starts_with(&format!("error: job {id} cannot be changed\nit is running on GPU 0\n")), "{said}");
     nexus.ok(&["kill", &id]);
     let said = nexus.fails(1, &["edit", &id, "--tag", "x"]);
     assert!(said.starts_with(&format!("error: job {id} cannot be changed\nit has ended: killed\n")), "{said}");
+}
+
+#[test]
+fn the_time_limit_of_a_running_job_is_shortened_lengthened_and_taken_away() {
+    let nexus = Nexus::with_gpus(NEXUS, 3);
+    let shortened = nexus.add_with(&["--time", "4h"], LONG);
+    let unlimited = nexus.add_with(&["--time", "8s"], "until [ -e go ]; do sleep 0.05; done");
+    let lengthened = nexus.add_with(&["--time", "8s"], "until [ -e go ]; do sleep 0.05; done");
+    // Without waiting for them: a job on its way can be changed too.
+    assert_eq!(nexus.ok(&["edit", &unlimited, "--time", ""]), format!("{unlimited}: time 8s -> no limit"));
+    assert_eq!(nexus.ok(&["edit", &lengthened, "--time", "2h"]), format!("{lengthened}: time 8s -> 2h"));
+    nexus.in_state(&shortened, "running");
+    until("the first second is over", || nexus.job(&shortened)["runtime_seconds"].as_f64().filter(|ran| *ran > 1.0));
+    assert_eq!(nexus.ok(&["edit", &shortened, "--time", "1s"]), format!("{shortened}: time 4h -> 1s"));
+    let job = nexus.ended(&shortened);
+    assert_eq!((&job["state"], &job["reason"]), (&"failed".into(), &"timeout".into()));
+    assert_eq!(job["detail"], "it ran longer than its limit of 1 seconds");
+    until("their first limit is over", || nexus.job(&lengthened)["runtime_seconds"].as_f64().filter(|ran| *ran > 9.0));
+    // What the shims agreed to is on disk, and theirs still after a crash of the service.
+    nexus.kill_service();
+    nexus.ok(&["start"]);
+    for (id, seconds) in [(&unlimited, json!(null)), (&lengthened, json!(7200))] {
+        let job = nexus.job(id);
+        assert_eq!((&job["state"], &job["request"]["time_seconds"]), (&"running".into(), &seconds));
+    }
+    nexus.file("go", "");
+    assert_eq!(
+        (&nexus.ended(&unlimited)["state"], &nexus.ended(&lengthened)["state"]),
+        (&"completed".into(), &"completed".into())
+    );
+    assert!(nexus.service_log().contains(&format!("Job {lengthened} changed by user: time 8s -> 2h")));
+}
+
+#[test]
+fn the_signal_before_the_limit_moves_with_it() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let warned = "trap 'echo warned' USR1; echo ready; while :; do sleep 0.05; done";
+    let id = nexus.add_with(&["--time", "10h", "--signal", "USR1@1h"], warned);
+    until("its trap is set", || nexus.stdout_of(&id).contains("ready").then_some(()));
+    nexus.ok(&["edit", &id, "--time", "30m"]);
+    until("the signal", || (nexus.stdout_of(&id).matches("warned").count() == 1).then_some(()));
+    nexus.ok(&["edit", &id, "--time", "40m"]);
+    until("the signal again", || (nexus.stdout_of(&id).matches("warned").count() == 2).then_some(()));
+    assert_eq!(nexus.job(&id)["state"], "running");
 }
 
 #[test]

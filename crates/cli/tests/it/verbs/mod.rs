@@ -11,6 +11,7 @@ mod attach_errors;
 mod attach_many;
 mod automatic_start;
 mod cancel;
+mod checkpoints;
 mod colours;
 mod completions;
 mod config;

@@ -3,10 +3,11 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nexus_api::run_dir::{ExitStatus, RunSpec};
 use nexus_node::gpu::LockHolder;
-use nexus_node::gpu::locks::{Locks, Unusable};
+use nexus_node::gpu::locks::{Hold, Locks, Unusable};
 use nexus_node::processes;
 use nexus_testkit::{FakeGpu, FakeGpus};
 
@@ -26,21 +27,68 @@ fn of_two_holders_one_gets_it_and_is_known() {
     let temporary = tempfile::tempdir().unwrap();
     let locks = Locks::at(temporary.path().join("locks"));
     assert_eq!(locks.holder(&FakeGpu::uuid_of('a')), None, "there is no folder yet");
-    let held = locks.hold(&names("ba")).unwrap();
+    let held = locks.hold(&names("ba"), Hold::Alone).unwrap();
     assert_eq!((held.count(), held.without.is_none()), (2, true));
     let mode = temporary.path().join("locks").metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o1777);
     assert!(own_pid(locks.holder(&FakeGpu::uuid_of('a'))));
-    let taken = locks.hold(&names("cb")).unwrap_err();
+    let taken = locks.hold(&names("cb"), Hold::Alone).unwrap_err();
     assert_eq!((taken.uuid.as_str(), taken.holder.pid), (FakeGpu::uuid_of('b').as_str(), Some(std::process::id())));
     assert_eq!(locks.holder(&FakeGpu::uuid_of('c')), None);
-    assert_eq!(locks.hold(&names("c")).unwrap().count(), 1, "all or none: c was not kept");
+    assert_eq!(locks.hold(&names("c"), Hold::Alone).unwrap().count(), 1, "all or none: c was not kept");
     drop(held);
     assert_eq!(locks.holder(&FakeGpu::uuid_of('b')), None);
-    assert_eq!(locks.hold(&names("abc")).unwrap().count(), 3);
-    assert_eq!(locks.hold(&names("aa")).unwrap().count(), 1, "named twice");
+    assert_eq!(locks.hold(&names("abc"), Hold::Alone).unwrap().count(), 3);
+    assert_eq!(locks.hold(&names("aa"), Hold::Alone).unwrap().count(), 1, "named twice");
     let left = std::fs::read_dir(temporary.path().join("locks")).unwrap().count();
     assert_eq!(left, 3, "no temporary files");
+}
+
+#[test]
+fn several_share_a_gpu_that_nobody_then_has_alone() {
+    let temporary = tempfile::tempdir().unwrap();
+    let locks = Locks::at(temporary.path().join("locks"));
+    let first = locks.hold(&names("a"), Hold::Shared).unwrap();
+    let second = locks.hold(&names("ab"), Hold::Shared).unwrap();
+    assert_eq!((first.count(), second.count()), (1, 2));
+    assert!(own_pid(locks.holder(&FakeGpu::uuid_of('a'))), "who shares is known too");
+    let taken = locks.hold(&names("ab"), Hold::Alone).unwrap_err();
+    assert_eq!((taken.uuid.as_str(), taken.holder.pid), (FakeGpu::uuid_of('a').as_str(), Some(std::process::id())));
+    drop(first);
+    assert!(own_pid(locks.holder(&FakeGpu::uuid_of('a'))), "the other still has it");
+    locks.hold(&names("a"), Hold::Alone).unwrap_err();
+    drop(second);
+    assert_eq!(locks.holder(&FakeGpu::uuid_of('a')), None);
+    let alone = locks.hold(&names("a"), Hold::Alone).unwrap();
+    locks.hold(&names("a"), Hold::Shared).unwrap_err();
+    drop(alone);
+    assert_eq!(locks.hold(&names("a"), Hold::Shared).unwrap().count(), 1);
+}
+
+#[test]
+fn those_who_look_are_in_nobodys_way() {
+    let temporary = tempfile::tempdir().unwrap();
+    let locks = Locks::at(temporary.path().join("locks"));
+    drop(locks.hold(&names("a"), Hold::Alone).unwrap());
+    let stop = AtomicBool::new(false);
+    let own = Some(std::process::id());
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let holder = locks.holder(&FakeGpu::uuid_of('a'));
+                    assert!(holder.is_none_or(|holder| holder.pid.is_none_or(|pid| Some(pid) == own)));
+                }
+            });
+        }
+        for _ in 0..200 {
+            for how in [Hold::Alone, Hold::Shared] {
+                let held = locks.hold(&names("a"), how);
+                assert_eq!(held.map(|held| held.count()).map_err(|taken| taken.to_string()), Ok(1), "{how:?}");
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
 }
 
 /// A process of another user that holds a GPU.
@@ -49,7 +97,9 @@ fn held_by_nobody(locks: &Locks, letter: char) -> Sleeper {
     let mut command = Command::new("sleep");
     command.arg("600").uid(NOBODY);
     let hold = move || {
-        let held = locks.hold(&names(&letter.to_string())).map_err(|taken| std::io::Error::other(taken.to_string()))?;
+        let held = locks
+            .hold(&names(&letter.to_string()), Hold::Alone)
+            .map_err(|taken| std::io::Error::other(taken.to_string()))?;
         assert!(held.without.is_none() && held.count() == 1);
         let is_lock = |descriptor: &i32| {
             let link = std::fs::read_link(format!("/proc/self/fd/{descriptor}"));
@@ -76,12 +126,12 @@ fn another_users_holder_is_named_in_readings_and_refusals() {
     std::fs::set_permissions(fake.locks().parent().unwrap(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let locks = Locks::at(fake.locks());
     // One file is root's, the other nobody's: each can lock both.
-    drop(locks.hold(&names("a")).unwrap());
+    drop(locks.hold(&names("a"), Hold::Alone).unwrap());
     let a = held_by_nobody(&locks, 'a');
     let b = held_by_nobody(&locks, 'b');
     let holder = |pid| Some(LockHolder { pid: Some(pid), user: Some("nobody".into()) });
     assert_eq!(locks.holder(&FakeGpu::uuid_of('a')), holder(a.pid()));
-    let taken = locks.hold(&names("b")).unwrap_err();
+    let taken = locks.hold(&names("b"), Hold::Alone).unwrap_err();
     assert_eq!(taken.to_string(), format!("GPU GPU-bbbbbbbb… is held by nobody's nexus (pid {})", b.pid()));
     let watch = Watch::over(&fake);
     assert_eq!(vitals(&watch.next().gpus[0]).lock, holder(a.pid()));
@@ -101,7 +151,7 @@ fn traps_in_the_folder_are_not_stepped_into_and_stop_no_job() {
     symlink(temporary.path().join("made"), folder.join(FakeGpu::uuid_of('b'))).unwrap();
     std::fs::create_dir(folder.join(FakeGpu::uuid_of('c'))).unwrap();
     for letter in ["a", "b", "c"] {
-        let held = locks.hold(&names(&format!("{letter}d"))).unwrap();
+        let held = locks.hold(&names(&format!("{letter}d")), Hold::Alone).unwrap();
         assert_eq!(held.count(), 0, "{letter}");
         match held.without {
             Some(Unusable::File { source, .. }) if letter != "c" => {
@@ -113,7 +163,7 @@ fn traps_in_the_folder_are_not_stepped_into_and_stop_no_job() {
         assert_eq!(locks.holder(&FakeGpu::uuid_of(letter.chars().next().unwrap())), None);
     }
     assert!(!temporary.path().join("made").exists());
-    assert_eq!(locks.hold(&names("d")).unwrap().count(), 1, "the others are of use");
+    assert_eq!(locks.hold(&names("d"), Hold::Alone).unwrap().count(), 1, "the others are of use");
 }
 
 #[test]
@@ -126,12 +176,12 @@ fn a_folder_that_cannot_be_trusted_is_not_used() {
     std::fs::create_dir(temporary.path().join("plain")).unwrap();
     std::fs::write(temporary.path().join("file"), "").unwrap();
     for name in ["link", "plain", "file", "file/below"] {
-        let held = at(name).hold(&names("a")).unwrap();
+        let held = at(name).hold(&names("a"), Hold::Alone).unwrap();
         let told = held.without.as_ref().map(ToString::to_string).unwrap_or_default();
         assert!(held.count() == 0 && told.contains(name), "{name}: {told}");
     }
     assert!(matches!(at("plain").check(), Err(Unusable::NotSticky { .. })));
-    assert_eq!(at("plain").hold(&[]).unwrap().without.map(drop), None, "nothing to lock, nothing to say");
+    assert_eq!(at("plain").hold(&[], Hold::Alone).unwrap().without.map(drop), None, "nothing to lock, nothing to say");
 }
 
 #[test]
@@ -159,6 +209,25 @@ fn a_shim_locks_its_gpus_until_all_its_processes_are_gone() {
     assert_eq!(stage.end_of("aaa.1").status, exited(0));
     assert_eq!(locks.holder(&FakeGpu::uuid_of('a')), None, "free before its end is told");
     assert_eq!(stage.run(on(stage.shell("ddd.1", "exit 4"), "ab")).status, exited(4));
+}
+
+#[test]
+fn shims_of_shares_hold_their_gpu_together() {
+    let stage = Stage::new();
+    let locks = Locks::at(stage.home.path().join("gpu-locks"));
+    let share =
+        |run: &str, text: &str| RunSpec { gpu_locks: names("a"), gpu_locks_shared: true, ..stage.shell(run, text) };
+    let waits = "while ! [ -e go ]; do sleep 0.01; done; exit 6";
+    stage.start(share("aaa.1", waits));
+    stage.start_of("aaa.1");
+    assert_eq!(stage.run(share("bbb.1", "exit 3")).status, exited(3), "beside the other");
+    let alone = RunSpec { gpu_locks: names("a"), ..stage.shell("ccc.1", "exit 4") };
+    assert!(matches!(stage.run(alone).status, ExitStatus::MachineError { .. }), "the GPU is shared");
+    assert!(locks.holder(&FakeGpu::uuid_of('a')).is_some_and(|holder| holder.pid.is_some()));
+    std::fs::write(stage.home.path().join("go"), "").unwrap();
+    assert_eq!(stage.end_of("aaa.1").status, exited(6));
+    let alone = RunSpec { gpu_locks: names("a"), ..stage.shell("ddd.1", "exit 5") };
+    assert_eq!(stage.run(alone).status, exited(5));
 }
 
 #[test]

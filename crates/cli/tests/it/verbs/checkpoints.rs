@@ -1,0 +1,85 @@
+//! `NEXUS_CHECKPOINT_DIR`, and `rerun --resume`.
+
+use std::path::{Path, PathBuf};
+
+use nexus_testkit::{Nexus, kill, until};
+use serde_json::json;
+
+use super::LONG;
+use crate::NEXUS;
+
+/// Counts up by one from what it finds.
+const COUNT: &str = "n=$(cat $NEXUS_CHECKPOINT_DIR/n 2>/dev/null || echo 0); echo $((n+1)) > $NEXUS_CHECKPOINT_DIR/n; \
+    echo at $((n+1)) in ${NEXUS_CHECKPOINT_DIR##*/}";
+
+fn folder(nexus: &Nexus, id: &str) -> PathBuf {
+    nexus.home().join("checkpoints").join(id)
+}
+
+#[test]
+fn every_attempt_has_the_same_folder_and_so_has_rerun_with_resume() {
+    let nexus = Nexus::fresh(NEXUS);
+    nexus.config("[jobs]\nretry_wait = \"1s\"\n");
+    nexus.start(1);
+    let id = nexus.add_with(&["--retries", "1"], &format!("{COUNT}; exit 3"));
+    nexus.ended(&id);
+    assert_eq!(nexus.ok(&["logs", &id]), format!("at 2 in {id}"));
+    assert!(nexus.ok(&["show", &id]).contains(&format!("Checkpoints: {}\n", folder(&nexus, &id).display())));
+    let fresh = nexus.ok(&["rerun", &id]);
+    nexus.ended(&fresh);
+    assert_eq!(nexus.ok(&["logs", &fresh, "--attempt", "1"]), format!("at 1 in {fresh}"), "a folder of its own");
+    let resumed = nexus.ok(&["rerun", "--resume", &id]);
+    nexus.ended(&resumed);
+    let further = nexus.ok(&["rerun", "--resume", &resumed]);
+    nexus.ended(&further);
+    assert_eq!(nexus.ok(&["logs", &further]), format!("at 6 in {id}"), "followed to the first");
+    let fresh_again = nexus.ok(&["rerun", &further]);
+    nexus.ended(&fresh_again);
+    assert_eq!(nexus.ok(&["logs", &fresh_again, "--attempt", "1"]), format!("at 1 in {fresh_again}"));
+    // It goes with the last job that uses it.
+    nexus.ok(&["forget", "-y", &id, &further]);
+    assert!(folder(&nexus, &id).join("n").exists(), "{resumed} goes on from it");
+    assert_eq!(nexus.json(&["show", &resumed, "--json"])["checkpoint_dir"], json!(folder(&nexus, &id)));
+    nexus.ok(&["forget", "-y", &resumed]);
+    assert!(!folder(&nexus, &id).exists() && folder(&nexus, &fresh).exists());
+}
+
+#[test]
+fn a_job_that_keeps_nothing_leaves_no_folder() {
+    let nexus = Nexus::with_gpus(NEXUS, 2);
+    let job = nexus.done("[ -d \"$NEXUS_CHECKPOINT_DIR\" ] && [ -w \"$NEXUS_CHECKPOINT_DIR\" ]");
+    assert_eq!(job["state"], "completed", "{job}");
+    nexus.ended(&nexus.add("no-such-program"));
+    let argv = nexus.ok(&["add", "--", "no-such-program-either"]);
+    assert_eq!(nexus.ended(&argv)["reason"], "start-error");
+    let left = std::fs::read_dir(nexus.home().join("checkpoints")).unwrap().count();
+    assert_eq!(left, 0);
+    let id = nexus.add(LONG);
+    nexus.in_state(&id, "running");
+    let said = nexus.fails(1, &["rerun", "--resume", &id]);
+    assert!(said.contains("it is running on GPU"), "{said}");
+    assert!(folder(&nexus, &id).is_dir());
+}
+
+#[test]
+fn the_example_goes_on_from_what_it_saved() {
+    let nexus = Nexus::fresh(NEXUS);
+    nexus.config("[jobs]\nretry_wait = \"1s\"\n");
+    nexus.start(1);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/checkpoints/train.py");
+    let script = script.to_str().expect("a path of letters");
+    let slow = ["--retries", "1", "python3", script, "--steps", "40", "--seconds-per-step", "0.1"];
+    let id = nexus.ok(&[&["add"], &slow[..]].concat());
+    until("it trains", || nexus.stdout_of(&id).contains("starting at step 0 of 40").then_some(()));
+    let pid = nexus.in_state(&id, "running")["pid"].as_u64().expect("it runs") as u32;
+    kill(pid, libc::SIGUSR1);
+    until("it saves", || nexus.stdout_of(&id).contains("saved at step").then_some(()));
+    kill(pid, libc::SIGKILL);
+    let job = nexus.ended(&id);
+    assert_eq!((&job["state"], &job["attempt"]), (&json!("completed"), &json!(2)), "{job}");
+    let told = nexus.ok(&["logs", &id]);
+    assert!(!told.contains("starting at step 0 ") && told.contains("final loss: 0."), "{told}");
+    let again = nexus.ok(&["rerun", "--resume", &id]);
+    nexus.ended(&again);
+    assert!(nexus.ok(&["logs", &again]).contains("starting at step 40 of 40"));
+}
