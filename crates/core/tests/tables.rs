@@ -6,15 +6,15 @@ use std::time::Duration;
 use nexus_core::apply::{Command, Refusal, Report, command, report};
 use nexus_core::decide::decide;
 use nexus_core::decide::place::place;
-use nexus_core::event::NewJob;
+use nexus_core::event::{Needs, NewJob, QueuePause};
 use nexus_core::explain::Explainer;
 use nexus_core::free::{Free, GpuCount};
 use nexus_core::ids::{JobId, MachineId};
-use nexus_core::job::{End, Failure, KillReason, State};
+use nexus_core::job::{End, Failure, KillReason, Retries, State};
 use nexus_core::machine::{Gpu, Machine, Obstacle};
 use nexus_core::policy::Policy;
 use nexus_core::request::{GpuSet, MAX_GPUS, Request};
-use nexus_core::run::{Lease, Outcome, StopCause};
+use nexus_core::run::{Lease, Memory, Outcome, StopCause};
 use nexus_core::time::Time;
 use nexus_core::waiting::Waiting;
 use nexus_core::world::World;
@@ -29,6 +29,7 @@ fn an_outcome_and_who_asked_make_the_end() {
     let start_error = End::Failed(Failure::StartError);
     let timeout = End::Failed(Failure::Timeout);
     let closed = End::Failed(Failure::SessionClosed);
+    let (gpu_oom, host_oom) = (End::Failed(Failure::GpuOom), End::Failed(Failure::HostOom));
     #[rustfmt::skip]
     let table = [
         // the run                                                   nobody asked               a user asked
@@ -38,6 +39,8 @@ fn an_outcome_and_who_asked_make_the_end() {
         (Outcome::Signaled { signal: 9 },                            signal(9),                 signal(9)),
         (Outcome::TimedOut { code: None, signal: Some(9) },          timeout.clone(),           timeout.clone()),
         (Outcome::TimedOut { code: Some(0), signal: None },          timeout.clone(),           timeout),
+        (Outcome::OutOfMemory { of: Memory::Gpu, code: Some(1), signal: None }, gpu_oom.clone(),         gpu_oom),
+        (Outcome::OutOfMemory { of: Memory::Host, code: None, signal: Some(9) }, host_oom.clone(),       host_oom),
         (Outcome::SessionClosed { code: Some(0), signal: None },     closed.clone(),            closed),
         (Outcome::StartError { error: error(), code: Some(127) },    start_error.clone(),       start_error.clone()),
         (Outcome::MachineError { error: error() },                   start_error.clone(),       killed.clone()),
@@ -59,16 +62,20 @@ fn an_outcome_and_who_asked_make_the_end() {
 
 #[test]
 fn retries_cover_what_another_try_may_mend() {
+    let usual = Retries { allowed: 3, ..Retries::default() };
+    let on_timeout = Retries { on_timeout: true, ..usual };
     let covered = [Failure::Exit { code: 1 }, Failure::Signal { signal: 9 }, Failure::Lost, Failure::StartError];
-    for failure in covered {
-        assert!(End::Failed(failure.clone()).may_be_retried(), "{failure:?}");
+    for failure in covered.into_iter().chain([Failure::GpuOom, Failure::HostOom]) {
+        assert!(End::Failed(failure.clone()).may_be_retried(&usual), "{failure:?}");
+        assert!(End::Failed(failure.clone()).may_be_retried(&on_timeout), "{failure:?}");
     }
     let kills = [KillReason::User, KillReason::Removed, KillReason::Stopped].map(End::Killed);
-    for end in
-        kills.into_iter().chain([Failure::Timeout, Failure::SessionClosed].map(End::Failed)).chain([End::Completed])
-    {
-        assert!(!end.may_be_retried(), "{end:?}");
+    let dependency = Failure::Dependency { parent: JobId::from_number(3, 0) };
+    for end in kills.into_iter().chain([dependency, Failure::SessionClosed].map(End::Failed)).chain([End::Completed]) {
+        assert!(!end.may_be_retried(&usual) && !end.may_be_retried(&on_timeout), "{end:?}");
     }
+    assert!(!End::Failed(Failure::Timeout).may_be_retried(&usual));
+    assert!(End::Failed(Failure::Timeout).may_be_retried(&on_timeout));
 }
 
 #[test]
@@ -103,18 +110,20 @@ fn clocks_that_are_set_back_give_no_negative_spans() {
 
 #[test]
 fn the_fullest_machine_with_room_is_taken_and_its_lowest_gpus() {
-    let free = machines(&[(1, &[0, 1, 2, 3], 8), (2, &[1, 3], 8), (3, &[0], 8)]);
-    let on = |machine, list: &[u16]| Ok(Lease { machine: MachineId(machine), gpus: gpus(list), cpus: 0 });
-    assert_eq!(place(&request(1, 0), &free), on(3, &[0]));
-    assert_eq!(place(&request(2, 0), &free), on(2, &[1, 3]));
-    assert_eq!(place(&request(3, 0), &free), on(1, &[0, 1, 2]));
-    assert_eq!(place(&Request { on: Some(gpus(&[1, 2])), ..request(1, 0) }, &free), on(2, &[1]));
-    let four = GpuCount { free: 4, ..GpuCount::default() };
-    assert_eq!(place(&request(5, 0), &free), Err(Waiting::Gpus { need: 5, on: None, count: four }));
-    assert_eq!(place(&request(0, 9), &free), Err(Waiting::Cpus { need: 9, free: 8 }));
+    let machines = [(1, &[0, 1, 2, 3][..]), (2, &[1, 3]), (3, &[0])]
+        .map(|(id, list)| Machine { id: MachineId(id), ..machine(list.iter().map(|index| gpu(*index)).collect()) });
+    let free = machines.iter().map(|machine| (machine.id, Free::of(machine, GpuSet::EMPTY))).collect();
+    let on = |machine, list: &[u16]| Ok(Lease { machine: MachineId(machine), ..lease(list) });
+    assert_eq!(placed(&request(1, 0), &free), on(3, &[0]));
+    assert_eq!(placed(&request(2, 0), &free), on(2, &[1, 3]));
+    assert_eq!(placed(&request(3, 0), &free), on(1, &[0, 1, 2]));
+    assert_eq!(placed(&Request { on: Some(gpus(&[1, 2])), ..request(1, 0) }, &free), on(2, &[1]));
+    let four = GpuCount { free: 4, most_milli: 1000, ..GpuCount::default() };
+    assert_eq!(placed(&request(5, 0), &free), Err(Waiting::Gpus { request: request(5, 0), count: four }));
+    assert_eq!(placed(&request(0, 9), &free), Err(Waiting::Cpus { need: 9, free: 8 }));
     let nowhere = BTreeMap::new();
     let none = GpuCount::default();
-    assert_eq!(place(&request(1, 0), &nowhere), Err(Waiting::Gpus { need: 1, on: None, count: none }));
+    assert_eq!(placed(&request(1, 0), &nowhere), Err(Waiting::Gpus { request: request(1, 0), count: none }));
 }
 
 #[test]
@@ -123,7 +132,7 @@ fn the_preferred_gpu_is_taken_then_the_emptiest_then_the_lowest() {
         let gpus = free_mib.iter().zip(0..).map(|(free_mib, index)| Gpu { free_mib: *free_mib, ..gpu(index) });
         let machine = Machine { prefer: prefer.to_vec(), ..machine(gpus.collect()) };
         let free = BTreeMap::from([(machine.id, Free::of(&machine, GpuSet::EMPTY))]);
-        place(&request, &free).map(|lease| lease.gpus)
+        placed(&request, &free).map(|lease| lease.gpus)
     };
     assert_eq!(taken(&[8, 8, 8], &[], request(1, 0)), Ok(gpus(&[0])));
     assert_eq!(taken(&[8, 9, 9], &[], request(1, 0)), Ok(gpus(&[1])));
@@ -150,33 +159,42 @@ fn books_and_reading_must_both_allow_it_and_each_gpu_counts_once() {
     ];
     let list = obstacles.into_iter().zip(0..).map(|(obstacle, index)| Gpu { obstacle, ..gpu(index) }).collect();
     let machine = machine(list);
-    let lease = |list: &[u16]| Lease { machine: MachineId::LOCAL, gpus: gpus(list), cpus: 0 };
     let free = |held: &[u16], paused: &[u16]| {
         let mut free = Free::of(&machine, gpus(paused));
-        free.take(&lease(held));
+        free.take(&lease(held), JobId::from_number(3, 0));
         BTreeMap::from([(MachineId::LOCAL, free)])
     };
-    let count =
-        GpuCount { free: 1, held: 1, outside: 2, paused: 1, unreadable: 1, mig: gpus(&[4]), left_out: gpus(&[5]) };
+    let count = GpuCount {
+        free: 1,
+        held: 1,
+        outside: 2,
+        paused: 1,
+        unreadable: 1,
+        mig: gpus(&[4]),
+        left_out: gpus(&[5]),
+        most_milli: 1000,
+        ..GpuCount::default()
+    };
     let usual = free(&[0], &[6]);
-    assert_eq!(place(&request(1, 0), &usual), Ok(lease(&[7])));
-    assert_eq!(place(&request(2, 0), &usual), Err(Waiting::Gpus { need: 2, on: None, count }));
+    assert_eq!(placed(&request(1, 0), &usual), Ok(lease(&[7])));
+    assert_eq!(placed(&request(2, 0), &usual), Err(Waiting::Gpus { request: request(2, 0), count }));
     let forced = |gpus| Request { force: true, ..request(gpus, 0) };
-    assert_eq!(place(&forced(2), &usual), Ok(lease(&[6, 7])));
+    assert_eq!(placed(&forced(2), &usual), Ok(lease(&[6, 7])));
     let with_paused = GpuCount { free: 2, paused: 0, ..count };
-    assert_eq!(place(&forced(3), &usual), Err(Waiting::Gpus { need: 3, on: None, count: with_paused }));
+    assert_eq!(placed(&forced(3), &usual), Err(Waiting::Gpus { request: forced(3), count: with_paused }));
     // A pause of what is held or in use anyway is not the reason; a lease on what became unreadable stays a lease.
     let held_more = GpuCount { free: 2, held: 2, outside: 2, paused: 0, unreadable: 0, ..count };
     assert_eq!(
-        place(&request(3, 0), &free(&[0, 3], &[0, 1])),
-        Err(Waiting::Gpus { need: 3, on: None, count: held_more })
+        placed(&request(3, 0), &free(&[0, 3], &[0, 1])),
+        Err(Waiting::Gpus { request: request(3, 0), count: held_more })
     );
     // What is left out or in MIG mode never comes, held or not.
     let held_left_out = free(&[0, 5], &[6]);
-    assert_eq!(place(&request(2, 0), &held_left_out), Err(Waiting::Gpus { need: 2, on: None, count }));
+    assert_eq!(placed(&request(2, 0), &held_left_out), Err(Waiting::Gpus { request: request(2, 0), count }));
     let on = Some(gpus(&[4, 5, 9]));
     let named = GpuCount { mig: gpus(&[4]), left_out: gpus(&[5]), ..GpuCount::default() };
-    assert_eq!(place(&Request { on, ..request(1, 0) }, &usual), Err(Waiting::Gpus { need: 1, on, count: named }));
+    let request = Request { on, ..request(1, 0) };
+    assert_eq!(placed(&request, &usual), Err(Waiting::Gpus { request, count: named }));
 }
 
 #[test]
@@ -191,10 +209,10 @@ fn what_may_pass_is_waited_for_and_what_may_not_is_said() {
         assert_eq!(Answer::of(obstacle(passes)), Answer::Gpus, "{passes:?}");
     }
     let (mig, left_out) = (gpus(&[1]), GpuSet::EMPTY);
-    let count = GpuCount { free: 1, mig, left_out, ..GpuCount::default() };
-    assert_eq!(obstacle(Obstacle::Mig), Waiting::NoSuchGpus { need: 2, on: None, count });
+    let count = GpuCount { free: 1, mig, left_out, most_milli: 1000, ..GpuCount::default() };
+    assert_eq!(obstacle(Obstacle::Mig), Waiting::NoSuchGpus { request: request(2, 0), count });
     let count = GpuCount { mig: left_out, left_out: mig, ..count };
-    assert_eq!(obstacle(Obstacle::LeftOut), Waiting::NoSuchGpus { need: 2, on: None, count });
+    assert_eq!(obstacle(Obstacle::LeftOut), Waiting::NoSuchGpus { request: request(2, 0), count });
 }
 
 #[test]
@@ -261,7 +279,7 @@ fn a_command_is_met_as_a_whole_or_not_at_all() {
 fn a_restored_world_counts_on() {
     let world = busy(2);
     let jobs: Vec<_> = world.jobs().cloned().collect();
-    let mut restored = World::restore(jobs, false, 2);
+    let mut restored = World::restore(jobs, None, 2);
     assert!(restored.jobs().eq(world.jobs()));
     command(&mut restored, Command::Submit(vec![new_job(9)]), NOW).unwrap();
     let newest = restored.job(JobId::from_number(3, 9)).unwrap();
@@ -284,7 +302,7 @@ impl Answer {
         match waiting {
             Waiting::NoSuchGpus { .. } => Answer::NoSuchGpus,
             Waiting::NoSuchCpus { .. } => Answer::NoSuchCpus,
-            Waiting::QueuePaused => Answer::QueuePaused,
+            Waiting::QueuePaused(QueuePause::ByUser) => Answer::QueuePaused,
             Waiting::Gpus { .. } => Answer::Gpus,
             Waiting::Next => Answer::Next,
             _ => Answer::Other,
@@ -308,27 +326,30 @@ fn paused(mut world: World) -> World {
 
 fn new_job(number: u64) -> NewJob {
     let id = JobId::from_number(3, number);
-    NewJob { id, request: request(1, 0), priority: 0, retries: 0, held: false, at: NOW }
+    NewJob { id, needs: Needs { request: request(1, 0), ..Needs::default() }, priority: 0, held: false, at: NOW }
 }
 
 fn request(gpus: u16, cpus: u16) -> Request {
-    Request { gpus, cpus, on: None, force: false }
+    Request { gpus, cpus, ..Request::default() }
 }
 
 fn machine(gpus: Vec<Gpu>) -> Machine {
-    Machine { id: MachineId::LOCAL, name: "local".into(), cpus: 8, gpus, prefer: vec![] }
+    Machine { name: "local".into(), cpus: 8, gpus, ..Machine::default() }
 }
 
 fn gpu(index: u16) -> Gpu {
-    let (uuid, name) = (format!("GPU-{index}"), String::new());
-    Gpu { index, uuid, name, memory_mib: 0, free_mib: 0, simulated: true, obstacle: None }
+    Gpu { index, uuid: format!("GPU-{index}"), simulated: true, ..Gpu::default() }
 }
 
 fn gpus(indices: &[u16]) -> GpuSet {
     indices.iter().copied().collect()
 }
 
-fn machines(list: &[(u32, &[u16], u16)]) -> BTreeMap<MachineId, Free> {
-    let free = |indices: &[u16], cpus| Free { gpus: gpus(indices), order: indices.to_vec(), cpus, ..Free::default() };
-    list.iter().map(|(id, indices, cpus)| (MachineId(*id), free(indices, *cpus))).collect()
+/// Of whole GPUs.
+fn lease(list: &[u16]) -> Lease {
+    Lease { machine: MachineId::LOCAL, gpus: gpus(list), share: None, cpus: 0, ram_mib: 0 }
+}
+
+fn placed(request: &Request, free: &BTreeMap<MachineId, Free<'_>>) -> Result<Lease, Waiting> {
+    place(request, free, false)
 }
