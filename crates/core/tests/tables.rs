@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nexus_core::apply::{Command, Refusal, Report, command, report};
+use nexus_core::apply::{Command, Edit, Refusal, Report, Revision, command, report};
 use nexus_core::decide::decide;
 use nexus_core::decide::place::place;
-use nexus_core::event::{Needs, NewJob, QueuePause};
+use nexus_core::event::{Event, Needs, NewJob, Parent, QueuePause};
 use nexus_core::explain::Explainer;
 use nexus_core::free::{Free, GpuCount};
 use nexus_core::ids::{JobId, MachineId};
 use nexus_core::job::{End, Failure, KillReason, Retries, State};
 use nexus_core::machine::{Gpu, Machine, Obstacle};
 use nexus_core::policy::Policy;
-use nexus_core::request::{GpuSet, MAX_GPUS, Request};
-use nexus_core::run::{Lease, Memory, Outcome, StopCause};
+use nexus_core::request::{GpuSet, MAX_GPUS, Raise, Request};
+use nexus_core::run::{HeldShare, Lease, Memory, Outcome, StopCause};
 use nexus_core::time::Time;
 use nexus_core::waiting::Waiting;
 use nexus_core::world::World;
@@ -124,6 +124,79 @@ fn the_fullest_machine_with_room_is_taken_and_its_lowest_gpus() {
     let nowhere = BTreeMap::new();
     let none = GpuCount::default();
     assert_eq!(placed(&request(1, 0), &nowhere), Err(Waiting::Gpus { request: request(1, 0), count: none }));
+}
+
+#[test]
+fn what_is_missing_is_of_one_machine() {
+    let sized = |id, count: u16, cpus, ram_mib| Machine {
+        id: MachineId(id),
+        cpus,
+        ram_mib,
+        ..machine((0..count).map(gpu).collect())
+    };
+    // The first has the GPUs, the second the CPUs, the third the memory.
+    let machines = [sized(1, 2, 2, 100), sized(2, 0, 64, 200), sized(3, 1, 1, 900)];
+    let free = machines.iter().map(|machine| (machine.id, Free::of(machine, GpuSet::EMPTY))).collect();
+    let missing = |request: Request| placed(&request, &free).unwrap_err();
+    assert_eq!(missing(request(1, 8)), Waiting::Cpus { need: 8, free: 2 });
+    assert_eq!(missing(request(0, 65)), Waiting::Cpus { need: 65, free: 64 });
+    let ram = |gpus, cpus, ram_mib| Request { ram_mib, ..request(gpus, cpus) };
+    assert_eq!(missing(ram(1, 0, 1000)), Waiting::Ram { need_mib: 1000, free_mib: 900 });
+    assert_eq!(missing(ram(2, 1, 150)), Waiting::Ram { need_mib: 150, free_mib: 100 });
+    assert_eq!(missing(ram(0, 3, 300)), Waiting::Ram { need_mib: 300, free_mib: 200 });
+    let Waiting::Gpus { count, .. } = missing(request(3, 0)) else { panic!("GPUs are missing") };
+    assert_eq!((count.free, count.exist()), (2, 2));
+}
+
+#[test]
+fn who_ran_out_of_memory_asks_for_more_than_it_had() {
+    let held = |milli, vram_mib| HeldShare { milli, vram_mib };
+    #[rustfmt::skip]
+    let table = [
+        // held                   peak  most    then
+        (held(0, Some(100)),        80, 1000, Raise::Mib(150)),
+        (held(0, Some(100)),       101, 1000, Raise::Mib(152)),
+        (held(0, Some(100)),       600,  900, Raise::Mib(900)),
+        (held(0, Some(100)),       601,  900, Raise::Alone),
+        (held(0, Some(100)),         0, 1000, Raise::Alone),
+        (held(500, None),          100, 1000, Raise::Alone),
+        (held(500, Some(100)),     100, 1000, Raise::Alone),
+        (held(0, Some(u32::MAX)),    1, u64::MAX, Raise::Mib(u32::MAX)),
+    ];
+    for (held, peak_mib, most_mib, then) in table {
+        assert_eq!(held.raise(peak_mib, most_mib), then, "{held:?}, {peak_mib} of {most_mib}");
+    }
+}
+
+#[test]
+fn one_change_may_take_out_a_job_and_let_another_come_after_it() {
+    let id = |number| JobId::from_number(3, number);
+    let edit = |job, after: &[(JobId, bool)]| {
+        let after = after.iter().map(|(job, any_end)| Parent { job: *job, any_end: *any_end }).collect();
+        Edit {
+            job,
+            needs: Some(Needs { request: request(1, 0), after, ..Needs::default() }),
+            priority: None,
+            held: None,
+        }
+    };
+    let mut world = paused(busy(0));
+    command(&mut world, Command::Submit((0..5).map(new_job).collect()), NOW).unwrap();
+    let edits = vec![edit(id(1), &[(id(0), false)]), edit(id(2), &[(id(1), false)]), edit(id(3), &[(id(0), true)])];
+    let revision = Revision { remove: vec![id(0)], edits, order: vec![id(4), id(2)], ..Revision::default() };
+    let events = command(&mut world, Command::Revise(revision), NOW).unwrap();
+    let failed = |job, parent| {
+        let end = End::Failed(Failure::Dependency { parent });
+        assert!(
+            events.contains(&Event::JobEnded { job, end, at: NOW }),
+            "{job} did not fail with {parent}: {events:?}"
+        );
+    };
+    failed(id(1), id(0));
+    failed(id(2), id(1));
+    assert!(world.jobs().map(|job| job.id).eq([id(3), id(4)]), "those who wait for no completion stay");
+    assert!(world.parents(id(3)).is_empty());
+    nexus_core::check::check(&world).unwrap();
 }
 
 #[test]
