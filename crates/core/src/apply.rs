@@ -7,7 +7,7 @@ mod revise;
 
 use std::collections::VecDeque;
 
-use crate::event::{Event, NewJob, QueuePause, Requeue};
+use crate::event::{Event, NewJob, Parent, QueuePause, Requeue};
 use crate::ids::{JobId, MachineId, RunId};
 use crate::job::{End, Failure, Job, KillReason, Place, State};
 use crate::machine::Machine;
@@ -231,18 +231,14 @@ fn raise(world: &World, job: &Job, run: &Run, end: &End) -> Option<Raise> {
     if !matches!(end, End::Failed(Failure::GpuOom)) {
         return None;
     }
-    let share = world.resolved(&job.request).share.or(job.request.share);
-    match Raise::after(run.lease.share.and(share), run.peak_mib)? {
-        // No GPU has that much: all of one is the most there is.
-        Raise::Mib(mib) if u64::from(mib) > world.most_memory(&job.request) => Some(Raise::Alone),
-        raise => Some(raise),
-    }
+    Some(run.lease.share?.raise(run.peak_mib, world.most_memory(&job.request)))
 }
 
 /// Runs that were seen with more memory than before.
 fn peaks<'a>(world: &'a World, machine: &'a Machine) -> impl Iterator<Item = Event> + 'a {
     world.active_runs().filter(|run| run.lease.machine == machine.id).filter_map(|run| {
-        let mib = machine.gpus.iter().map(|gpu| gpu.used_by(run.id.job)).max().unwrap_or(0);
+        let gpus = machine.gpus.iter().filter(|gpu| run.lease.gpus.contains(gpu.index));
+        let mib = gpus.map(|gpu| gpu.used_by(run.id.job)).max().unwrap_or(0);
         (mib > run.peak_mib).then_some(Event::Peaked { run: run.id, mib })
     })
 }
@@ -312,7 +308,7 @@ fn first(world: &World, ids: &[JobId]) -> Result<Vec<Event>, Refusal> {
 fn record(world: &mut World, events: Vec<Event>, now: Time) -> Vec<Event> {
     let mut coming: VecDeque<Event> = events.into();
     let mut happened = Vec::with_capacity(coming.len());
-    while let Some(event) = coming.pop_front() {
+    while let Some(event) = coming.pop_front().map(|event| without_ended_parents(world, event)) {
         if let Event::JobEnded { job, end, at } = &event {
             // It was to end, and another's end came first.
             if world.job(*job).is_none() {
@@ -337,4 +333,16 @@ fn record(world: &mut World, events: Vec<Event>, now: Time) -> Vec<Event> {
         happened.push(event);
     }
     happened
+}
+
+/// A job that is to come after one that the same command took out: that one has not completed.
+fn without_ended_parents(world: &World, mut event: Event) -> Event {
+    if let Event::Submitted(NewJob { needs, .. }) | Event::Edited { needs: Some(needs), .. } = &mut event {
+        let (live, ended): (Vec<Parent>, Vec<Parent>) =
+            needs.after.iter().partition(|parent| world.job(parent.job).is_some());
+        let failed = ended.iter().find(|parent| !parent.any_end).map(|parent| parent.job);
+        needs.failed_parent = needs.failed_parent.or(failed);
+        needs.after = live;
+    }
+    event
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::decide::place::place;
-use crate::decide::whole_waits;
+use crate::decide::whole_wait;
 use crate::free::Free;
 use crate::ids::{JobId, MachineId};
 use crate::job::State;
@@ -27,7 +27,7 @@ pub struct Explainer<'a> {
 impl<'a> Explainer<'a> {
     pub fn new(world: &'a World) -> Explainer<'a> {
         let whole = world.machines().map(|machine| (machine.id, Free::whole(machine))).collect();
-        Explainer { world, free: world.free(), whole, whole_waits: whole_waits(world), known: BTreeMap::new() }
+        Explainer { world, free: world.free(), whole, whole_waits: whole_wait(world) > 0, known: BTreeMap::new() }
     }
 
     /// None for a job that does not wait.

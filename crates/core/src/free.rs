@@ -28,6 +28,8 @@ struct Room<'a> {
     milli: u16,
     promised_mib: u64,
     sharers: u16,
+    /// As read.
+    used_mib: u64,
     /// Read as free, without what was promised and is not taken yet.
     free_mib: u64,
     busy: bool,
@@ -48,6 +50,17 @@ pub enum No {
     LowMemory,
     Busy,
     Paused,
+}
+
+impl No {
+    /// Whether something of the GPU is left to those who share, though not enough, or not now.
+    fn leaves_some(self) -> bool {
+        match self {
+            No::LeftOut | No::Mig | No::OtherModel | No::TooSmall => false,
+            No::Unreadable | No::Outside | No::Held => false,
+            No::Shared | No::Full | No::LowMemory | No::Busy | No::Paused => true,
+        }
+    }
 }
 
 /// The GPUs that a request allows on one machine, each counted once.
@@ -109,6 +122,7 @@ impl<'a> Free<'a> {
             milli: 0,
             promised_mib: 0,
             sharers: 0,
+            used_mib: gpu.memory_mib.saturating_sub(gpu.free_mib),
             free_mib: gpu.free_mib.min(gpu.memory_mib),
             busy: gpu.busy,
         };
@@ -121,7 +135,7 @@ impl<'a> Free<'a> {
         let mut free = Free::of(machine, GpuSet::EMPTY);
         for room in &mut free.rooms {
             room.obstacle = room.obstacle.filter(|obstacle| matches!(obstacle, Obstacle::Mig | Obstacle::LeftOut));
-            (room.free_mib, room.busy) = (room.gpu.memory_mib, false);
+            (room.used_mib, room.free_mib, room.busy) = (0, room.gpu.memory_mib, false);
         }
         free
     }
@@ -148,16 +162,27 @@ impl<'a> Free<'a> {
     pub fn count(&self, request: &Request) -> GpuCount {
         let mut count = GpuCount::default();
         for room in self.rooms.iter().filter(|room| request.on.is_none_or(|on| on.contains(room.gpu.index))) {
-            match self.no(room, request) {
+            let no = self.no(room, request);
+            match no {
                 None => count.free += 1,
                 Some(no) => count.add(no, room.gpu.index),
             }
-            if !room.alone && room.obstacle.is_none_or(|obstacle| obstacle == Obstacle::InUse) {
+            if no.is_none_or(No::leaves_some) {
                 count.most_milli = count.most_milli.max(WHOLE_MILLI.saturating_sub(room.milli));
                 count.most_free_mib = count.most_free_mib.max(room.free_mib.min(room.left_mib()));
             }
         }
         count
+    }
+
+    /// The memory that each of as many GPUs as the request needs has at least, of those it may have.
+    pub fn most_memory(&self, request: &Request) -> u64 {
+        let whole = Request { share: None, ..*request };
+        let open = self.open_to(&whole);
+        let gpus = self.rooms.iter().filter(|room| open.contains(room.gpu.index));
+        let mut memory: Vec<u64> = gpus.map(|room| room.gpu.memory_mib).collect();
+        memory.sort_unstable_by_key(|mib| Reverse(*mib));
+        usize::from(request.gpus).checked_sub(1).and_then(|last| memory.get(last).copied()).unwrap_or(0)
     }
 
     /// The first that is in the way, the most lasting before the passing.
@@ -198,18 +223,17 @@ impl<'a> Free<'a> {
         if room.milli + share.milli > WHOLE_MILLI || wanted > room.left_mib() {
             return Some(No::Full);
         }
-        let used = room.gpu.memory_mib.saturating_sub(room.gpu.free_mib);
-        match share.vram {
-            Vram::Mib(_) if wanted > room.free_mib => return Some(No::LowMemory),
-            Vram::Mib(_) => {}
+        let low = match share.vram {
+            Vram::Mib(_) => wanted > room.free_mib,
             // Who does not say how much memory it needs is kept off GPUs that have little left.
             Vram::Unsaid | Vram::Learned(_) => {
-                if used * 100 > room.gpu.memory_mib * u64::from(limits.mem_threshold_percent) {
-                    return Some(No::Busy);
-                }
+                room.used_mib * 100 > room.gpu.memory_mib * u64::from(limits.mem_threshold_percent)
             }
+        };
+        match low {
+            true => Some(No::LowMemory),
+            false => room.busy.then_some(No::Busy),
         }
-        room.busy.then_some(No::Busy)
     }
 
     /// The best of the GPUs in `open` for the request, as many as it needs. `pack`: keep whole GPUs free.

@@ -132,19 +132,9 @@ pub enum Raise {
     Alone,
 }
 
-impl Raise {
-    /// What helps a job that ran out of memory with this share, having reached `peak_mib`; none where it had all.
-    pub fn after(share: Option<Share>, peak_mib: u32) -> Option<Raise> {
-        let asked = match share?.vram {
-            Vram::Mib(mib) => mib,
-            Vram::Unsaid | Vram::Learned(_) => 0,
-        };
-        // Without its memory known, or with parts counted, there is nothing to ask more of.
-        match (peak_mib, share?.milli) {
-            (1.., 0) => Some(Raise::Mib(more(peak_mib.max(asked), RAISED_BY))),
-            _ => Some(Raise::Alone),
-        }
-    }
+/// What is asked for where so much was not enough.
+pub fn raised(mib: u32) -> u32 {
+    more(mib, RAISED_BY)
 }
 
 /// What is asked for where so much was reached before.

@@ -1,7 +1,7 @@
 //! One attempt of a job, and how it ended.
 
 use crate::ids::{MachineId, RunId};
-use crate::request::GpuSet;
+use crate::request::{GpuSet, Raise, raised};
 use crate::time::Time;
 
 /// The GPUs and CPUs a run holds, from the decision to start it until its end is known.
@@ -21,6 +21,19 @@ pub struct HeldShare {
     pub milli: u16,
     /// None = as much memory as its part.
     pub vram_mib: Option<u32>,
+}
+
+impl HeldShare {
+    /// What to ask for instead, where a run with this share ran out of memory having reached `peak_mib` (0 = not
+    /// known) and no GPU has more than `most_mib`.
+    pub fn raise(self, peak_mib: u32, most_mib: u64) -> Raise {
+        let more = raised(peak_mib.max(self.vram_mib.unwrap_or(0)));
+        // Where parts are counted, or its memory was never seen, there is no amount to ask more of.
+        match self.milli == 0 && peak_mib > 0 && u64::from(more) <= most_mib {
+            true => Raise::Mib(more),
+            false => Raise::Alone,
+        }
+    }
 }
 
 /// ```text

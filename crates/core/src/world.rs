@@ -31,7 +31,7 @@ pub struct World {
     /// By the card, not by its number.
     paused_gpus: BTreeSet<(MachineId, String)>,
     queue_pause: Option<QueuePause>,
-    /// Jobs that failed since one completed, or since the queue was resumed.
+    /// Jobs that failed since one completed, since the queue was resumed, or since the service began.
     failures: u32,
     /// The most memory of runs of commands that live jobs want to know of; 0 = not known yet.
     learned: BTreeMap<Same, u32>,
@@ -144,13 +144,10 @@ impl World {
         Request { share, ..*request }
     }
 
-    /// Of the largest GPU that the request allows.
+    /// What the request could have of each of its GPUs, were nobody else there.
     pub(crate) fn most_memory(&self, request: &Request) -> u64 {
-        let gpus = self.machines.values().flat_map(|machine| &machine.gpus);
-        let allowed = gpus.filter(|gpu| {
-            request.on.is_none_or(|on| on.contains(gpu.index)) && request.model.is_none_or(|it| it.fits(&gpu.name))
-        });
-        allowed.map(|gpu| gpu.memory_mib).max().unwrap_or(0)
+        let most = |machine| Free::whole(machine).most_memory(request);
+        self.machines.values().map(most).max().unwrap_or(0)
     }
 
     pub fn disk_full(&self) -> bool {

@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nexus_core::apply::{Command, Refusal, Report, command, report};
+use nexus_core::apply::{Command, Edit, Refusal, Report, Revision, command, report};
 use nexus_core::decide::decide;
 use nexus_core::decide::place::place;
-use nexus_core::event::NewJob;
+use nexus_core::event::{Event, Needs, NewJob, Parent, QueuePause};
 use nexus_core::explain::Explainer;
 use nexus_core::free::{Free, GpuCount};
 use nexus_core::ids::{JobId, MachineId};
-use nexus_core::job::{End, Failure, KillReason, State};
+use nexus_core::job::{End, Failure, KillReason, Retries, State};
 use nexus_core::machine::{Gpu, Machine, Obstacle};
 use nexus_core::policy::Policy;
-use nexus_core::request::{GpuSet, MAX_GPUS, Request};
-use nexus_core::run::{Lease, Memory, Outcome, StopCause};
+use nexus_core::request::{GpuSet, MAX_GPUS, Raise, Request};
+use nexus_core::run::{HeldShare, Lease, Memory, Outcome, StopCause};
 use nexus_core::time::Time;
 use nexus_core::waiting::Waiting;
 use nexus_core::world::World;
@@ -29,8 +29,7 @@ fn an_outcome_and_who_asked_make_the_end() {
     let start_error = End::Failed(Failure::StartError);
     let timeout = End::Failed(Failure::Timeout);
     let closed = End::Failed(Failure::SessionClosed);
-    let oom = |of, code, signal| Outcome::OutOfMemory { of, code, signal };
-    let (gpu, host) = (End::Failed(Failure::GpuOom), End::Failed(Failure::HostOom));
+    let (gpu_oom, host_oom) = (End::Failed(Failure::GpuOom), End::Failed(Failure::HostOom));
     #[rustfmt::skip]
     let table = [
         // the run                                                   nobody asked               a user asked
@@ -40,9 +39,9 @@ fn an_outcome_and_who_asked_make_the_end() {
         (Outcome::Signaled { signal: 9 },                            signal(9),                 signal(9)),
         (Outcome::TimedOut { code: None, signal: Some(9) },          timeout.clone(),           timeout.clone()),
         (Outcome::TimedOut { code: Some(0), signal: None },          timeout.clone(),           timeout),
+        (Outcome::OutOfMemory { of: Memory::Gpu, code: Some(1), signal: None }, gpu_oom.clone(),         gpu_oom),
+        (Outcome::OutOfMemory { of: Memory::Host, code: None, signal: Some(9) }, host_oom.clone(),       host_oom),
         (Outcome::SessionClosed { code: Some(0), signal: None },     closed.clone(),            closed),
-        (oom(Memory::Gpu, Some(1), None),                            gpu.clone(),               gpu),
-        (oom(Memory::Host, None, Some(9)),                           host.clone(),              host),
         (Outcome::StartError { error: error(), code: Some(127) },    start_error.clone(),       start_error.clone()),
         (Outcome::MachineError { error: error() },                   start_error.clone(),       killed.clone()),
         (Outcome::Lost { error: error() },                           End::Failed(Failure::Lost), killed.clone()),
@@ -63,17 +62,20 @@ fn an_outcome_and_who_asked_make_the_end() {
 
 #[test]
 fn retries_cover_what_another_try_may_mend() {
-    let memory = [Failure::GpuOom, Failure::HostOom];
+    let usual = Retries { allowed: 3, ..Retries::default() };
+    let on_timeout = Retries { on_timeout: true, ..usual };
     let covered = [Failure::Exit { code: 1 }, Failure::Signal { signal: 9 }, Failure::Lost, Failure::StartError];
-    for failure in covered.into_iter().chain(memory) {
-        assert!(End::Failed(failure.clone()).may_be_retried(), "{failure:?}");
+    for failure in covered.into_iter().chain([Failure::GpuOom, Failure::HostOom]) {
+        assert!(End::Failed(failure.clone()).may_be_retried(&usual), "{failure:?}");
+        assert!(End::Failed(failure.clone()).may_be_retried(&on_timeout), "{failure:?}");
     }
     let kills = [KillReason::User, KillReason::Removed, KillReason::Stopped].map(End::Killed);
-    for end in
-        kills.into_iter().chain([Failure::Timeout, Failure::SessionClosed].map(End::Failed)).chain([End::Completed])
-    {
-        assert!(!end.may_be_retried(), "{end:?}");
+    let dependency = Failure::Dependency { parent: JobId::from_number(3, 0) };
+    for end in kills.into_iter().chain([dependency, Failure::SessionClosed].map(End::Failed)).chain([End::Completed]) {
+        assert!(!end.may_be_retried(&usual) && !end.may_be_retried(&on_timeout), "{end:?}");
     }
+    assert!(!End::Failed(Failure::Timeout).may_be_retried(&usual));
+    assert!(End::Failed(Failure::Timeout).may_be_retried(&on_timeout));
 }
 
 #[test]
@@ -108,18 +110,93 @@ fn clocks_that_are_set_back_give_no_negative_spans() {
 
 #[test]
 fn the_fullest_machine_with_room_is_taken_and_its_lowest_gpus() {
-    let free = machines(&[(1, &[0, 1, 2, 3], 8), (2, &[1, 3], 8), (3, &[0], 8)]);
-    let on = |machine, list: &[u16]| Ok(Lease { machine: MachineId(machine), gpus: gpus(list), cpus: 0 });
-    assert_eq!(place(&request(1, 0), &free), on(3, &[0]));
-    assert_eq!(place(&request(2, 0), &free), on(2, &[1, 3]));
-    assert_eq!(place(&request(3, 0), &free), on(1, &[0, 1, 2]));
-    assert_eq!(place(&Request { on: Some(gpus(&[1, 2])), ..request(1, 0) }, &free), on(2, &[1]));
-    let four = GpuCount { free: 4, ..GpuCount::default() };
-    assert_eq!(place(&request(5, 0), &free), Err(Waiting::Gpus { need: 5, on: None, count: four }));
-    assert_eq!(place(&request(0, 9), &free), Err(Waiting::Cpus { need: 9, free: 8 }));
+    let machines = [(1, &[0, 1, 2, 3][..]), (2, &[1, 3]), (3, &[0])]
+        .map(|(id, list)| Machine { id: MachineId(id), ..machine(list.iter().map(|index| gpu(*index)).collect()) });
+    let free = machines.iter().map(|machine| (machine.id, Free::of(machine, GpuSet::EMPTY))).collect();
+    let on = |machine, list: &[u16]| Ok(Lease { machine: MachineId(machine), ..lease(list) });
+    assert_eq!(placed(&request(1, 0), &free), on(3, &[0]));
+    assert_eq!(placed(&request(2, 0), &free), on(2, &[1, 3]));
+    assert_eq!(placed(&request(3, 0), &free), on(1, &[0, 1, 2]));
+    assert_eq!(placed(&Request { on: Some(gpus(&[1, 2])), ..request(1, 0) }, &free), on(2, &[1]));
+    let four = GpuCount { free: 4, most_milli: 1000, ..GpuCount::default() };
+    assert_eq!(placed(&request(5, 0), &free), Err(Waiting::Gpus { request: request(5, 0), count: four }));
+    assert_eq!(placed(&request(0, 9), &free), Err(Waiting::Cpus { need: 9, free: 8 }));
     let nowhere = BTreeMap::new();
     let none = GpuCount::default();
-    assert_eq!(place(&request(1, 0), &nowhere), Err(Waiting::Gpus { need: 1, on: None, count: none }));
+    assert_eq!(placed(&request(1, 0), &nowhere), Err(Waiting::Gpus { request: request(1, 0), count: none }));
+}
+
+#[test]
+fn what_is_missing_is_of_one_machine() {
+    let sized = |id, count: u16, cpus, ram_mib| Machine {
+        id: MachineId(id),
+        cpus,
+        ram_mib,
+        ..machine((0..count).map(gpu).collect())
+    };
+    // The first has the GPUs, the second the CPUs, the third the memory.
+    let machines = [sized(1, 2, 2, 100), sized(2, 0, 64, 200), sized(3, 1, 1, 900)];
+    let free = machines.iter().map(|machine| (machine.id, Free::of(machine, GpuSet::EMPTY))).collect();
+    let missing = |request: Request| placed(&request, &free).unwrap_err();
+    assert_eq!(missing(request(1, 8)), Waiting::Cpus { need: 8, free: 2 });
+    assert_eq!(missing(request(0, 65)), Waiting::Cpus { need: 65, free: 64 });
+    let ram = |gpus, cpus, ram_mib| Request { ram_mib, ..request(gpus, cpus) };
+    assert_eq!(missing(ram(1, 0, 1000)), Waiting::Ram { need_mib: 1000, free_mib: 900 });
+    assert_eq!(missing(ram(2, 1, 150)), Waiting::Ram { need_mib: 150, free_mib: 100 });
+    assert_eq!(missing(ram(0, 3, 300)), Waiting::Ram { need_mib: 300, free_mib: 200 });
+    let Waiting::Gpus { count, .. } = missing(request(3, 0)) else { panic!("GPUs are missing") };
+    assert_eq!((count.free, count.exist()), (2, 2));
+}
+
+#[test]
+fn who_ran_out_of_memory_asks_for_more_than_it_had() {
+    let held = |milli, vram_mib| HeldShare { milli, vram_mib };
+    #[rustfmt::skip]
+    let table = [
+        // held                   peak  most    then
+        (held(0, Some(100)),        80, 1000, Raise::Mib(150)),
+        (held(0, Some(100)),       101, 1000, Raise::Mib(152)),
+        (held(0, Some(100)),       600,  900, Raise::Mib(900)),
+        (held(0, Some(100)),       601,  900, Raise::Alone),
+        (held(0, Some(100)),         0, 1000, Raise::Alone),
+        (held(500, None),          100, 1000, Raise::Alone),
+        (held(500, Some(100)),     100, 1000, Raise::Alone),
+        (held(0, Some(u32::MAX)),    1, u64::MAX, Raise::Mib(u32::MAX)),
+    ];
+    for (held, peak_mib, most_mib, then) in table {
+        assert_eq!(held.raise(peak_mib, most_mib), then, "{held:?}, {peak_mib} of {most_mib}");
+    }
+}
+
+#[test]
+fn one_change_may_take_out_a_job_and_let_another_come_after_it() {
+    let id = |number| JobId::from_number(3, number);
+    let edit = |job, after: &[(JobId, bool)]| {
+        let after = after.iter().map(|(job, any_end)| Parent { job: *job, any_end: *any_end }).collect();
+        Edit {
+            job,
+            needs: Some(Needs { request: request(1, 0), after, ..Needs::default() }),
+            priority: None,
+            held: None,
+        }
+    };
+    let mut world = paused(busy(0));
+    command(&mut world, Command::Submit((0..5).map(new_job).collect()), NOW).unwrap();
+    let edits = vec![edit(id(1), &[(id(0), false)]), edit(id(2), &[(id(1), false)]), edit(id(3), &[(id(0), true)])];
+    let revision = Revision { remove: vec![id(0)], edits, order: vec![id(4), id(2)], ..Revision::default() };
+    let events = command(&mut world, Command::Revise(revision), NOW).unwrap();
+    let failed = |job, parent| {
+        let end = End::Failed(Failure::Dependency { parent });
+        assert!(
+            events.contains(&Event::JobEnded { job, end, at: NOW }),
+            "{job} did not fail with {parent}: {events:?}"
+        );
+    };
+    failed(id(1), id(0));
+    failed(id(2), id(1));
+    assert!(world.jobs().map(|job| job.id).eq([id(3), id(4)]), "those who wait for no completion stay");
+    assert!(world.parents(id(3)).is_empty());
+    nexus_core::check::check(&world).unwrap();
 }
 
 #[test]
@@ -128,7 +205,7 @@ fn the_preferred_gpu_is_taken_then_the_emptiest_then_the_lowest() {
         let gpus = free_mib.iter().zip(0..).map(|(free_mib, index)| Gpu { free_mib: *free_mib, ..gpu(index) });
         let machine = Machine { prefer: prefer.to_vec(), ..machine(gpus.collect()) };
         let free = BTreeMap::from([(machine.id, Free::of(&machine, GpuSet::EMPTY))]);
-        place(&request, &free).map(|lease| lease.gpus)
+        placed(&request, &free).map(|lease| lease.gpus)
     };
     assert_eq!(taken(&[8, 8, 8], &[], request(1, 0)), Ok(gpus(&[0])));
     assert_eq!(taken(&[8, 9, 9], &[], request(1, 0)), Ok(gpus(&[1])));
@@ -155,33 +232,42 @@ fn books_and_reading_must_both_allow_it_and_each_gpu_counts_once() {
     ];
     let list = obstacles.into_iter().zip(0..).map(|(obstacle, index)| Gpu { obstacle, ..gpu(index) }).collect();
     let machine = machine(list);
-    let lease = |list: &[u16]| Lease { machine: MachineId::LOCAL, gpus: gpus(list), cpus: 0 };
     let free = |held: &[u16], paused: &[u16]| {
         let mut free = Free::of(&machine, gpus(paused));
-        free.take(&lease(held));
+        free.take(&lease(held), JobId::from_number(3, 0));
         BTreeMap::from([(MachineId::LOCAL, free)])
     };
-    let count =
-        GpuCount { free: 1, held: 1, outside: 2, paused: 1, unreadable: 1, mig: gpus(&[4]), left_out: gpus(&[5]) };
+    let count = GpuCount {
+        free: 1,
+        held: 1,
+        outside: 2,
+        paused: 1,
+        unreadable: 1,
+        mig: gpus(&[4]),
+        left_out: gpus(&[5]),
+        most_milli: 1000,
+        ..GpuCount::default()
+    };
     let usual = free(&[0], &[6]);
-    assert_eq!(place(&request(1, 0), &usual), Ok(lease(&[7])));
-    assert_eq!(place(&request(2, 0), &usual), Err(Waiting::Gpus { need: 2, on: None, count }));
+    assert_eq!(placed(&request(1, 0), &usual), Ok(lease(&[7])));
+    assert_eq!(placed(&request(2, 0), &usual), Err(Waiting::Gpus { request: request(2, 0), count }));
     let forced = |gpus| Request { force: true, ..request(gpus, 0) };
-    assert_eq!(place(&forced(2), &usual), Ok(lease(&[6, 7])));
+    assert_eq!(placed(&forced(2), &usual), Ok(lease(&[6, 7])));
     let with_paused = GpuCount { free: 2, paused: 0, ..count };
-    assert_eq!(place(&forced(3), &usual), Err(Waiting::Gpus { need: 3, on: None, count: with_paused }));
+    assert_eq!(placed(&forced(3), &usual), Err(Waiting::Gpus { request: forced(3), count: with_paused }));
     // A pause of what is held or in use anyway is not the reason; a lease on what became unreadable stays a lease.
     let held_more = GpuCount { free: 2, held: 2, outside: 2, paused: 0, unreadable: 0, ..count };
     assert_eq!(
-        place(&request(3, 0), &free(&[0, 3], &[0, 1])),
-        Err(Waiting::Gpus { need: 3, on: None, count: held_more })
+        placed(&request(3, 0), &free(&[0, 3], &[0, 1])),
+        Err(Waiting::Gpus { request: request(3, 0), count: held_more })
     );
     // What is left out or in MIG mode never comes, held or not.
     let held_left_out = free(&[0, 5], &[6]);
-    assert_eq!(place(&request(2, 0), &held_left_out), Err(Waiting::Gpus { need: 2, on: None, count }));
+    assert_eq!(placed(&request(2, 0), &held_left_out), Err(Waiting::Gpus { request: request(2, 0), count }));
     let on = Some(gpus(&[4, 5, 9]));
     let named = GpuCount { mig: gpus(&[4]), left_out: gpus(&[5]), ..GpuCount::default() };
-    assert_eq!(place(&Request { on, ..request(1, 0) }, &usual), Err(Waiting::Gpus { need: 1, on, count: named }));
+    let request = Request { on, ..request(1, 0) };
+    assert_eq!(placed(&request, &usual), Err(Waiting::Gpus { request, count: named }));
 }
 
 #[test]
@@ -196,10 +282,10 @@ fn what_may_pass_is_waited_for_and_what_may_not_is_said() {
         assert_eq!(Answer::of(obstacle(passes)), Answer::Gpus, "{passes:?}");
     }
     let (mig, left_out) = (gpus(&[1]), GpuSet::EMPTY);
-    let count = GpuCount { free: 1, mig, left_out, ..GpuCount::default() };
-    assert_eq!(obstacle(Obstacle::Mig), Waiting::NoSuchGpus { need: 2, on: None, count });
+    let count = GpuCount { free: 1, mig, left_out, most_milli: 1000, ..GpuCount::default() };
+    assert_eq!(obstacle(Obstacle::Mig), Waiting::NoSuchGpus { request: request(2, 0), count });
     let count = GpuCount { mig: left_out, left_out: mig, ..count };
-    assert_eq!(obstacle(Obstacle::LeftOut), Waiting::NoSuchGpus { need: 2, on: None, count });
+    assert_eq!(obstacle(Obstacle::LeftOut), Waiting::NoSuchGpus { request: request(2, 0), count });
 }
 
 #[test]
@@ -266,7 +352,7 @@ fn a_command_is_met_as_a_whole_or_not_at_all() {
 fn a_restored_world_counts_on() {
     let world = busy(2);
     let jobs: Vec<_> = world.jobs().cloned().collect();
-    let mut restored = World::restore(jobs, false, 2);
+    let mut restored = World::restore(jobs, None, 2);
     assert!(restored.jobs().eq(world.jobs()));
     command(&mut restored, Command::Submit(vec![new_job(9)]), NOW).unwrap();
     let newest = restored.job(JobId::from_number(3, 9)).unwrap();
@@ -289,7 +375,7 @@ impl Answer {
         match waiting {
             Waiting::NoSuchGpus { .. } => Answer::NoSuchGpus,
             Waiting::NoSuchCpus { .. } => Answer::NoSuchCpus,
-            Waiting::QueuePaused => Answer::QueuePaused,
+            Waiting::QueuePaused(QueuePause::ByUser) => Answer::QueuePaused,
             Waiting::Gpus { .. } => Answer::Gpus,
             Waiting::Next => Answer::Next,
             _ => Answer::Other,
@@ -313,27 +399,30 @@ fn paused(mut world: World) -> World {
 
 fn new_job(number: u64) -> NewJob {
     let id = JobId::from_number(3, number);
-    NewJob { id, request: request(1, 0), priority: 0, retries: 0, held: false, at: NOW }
+    NewJob { id, needs: Needs { request: request(1, 0), ..Needs::default() }, priority: 0, held: false, at: NOW }
 }
 
 fn request(gpus: u16, cpus: u16) -> Request {
-    Request { gpus, cpus, on: None, force: false }
+    Request { gpus, cpus, ..Request::default() }
 }
 
 fn machine(gpus: Vec<Gpu>) -> Machine {
-    Machine { id: MachineId::LOCAL, name: "local".into(), cpus: 8, gpus, prefer: vec![] }
+    Machine { name: "local".into(), cpus: 8, gpus, ..Machine::default() }
 }
 
 fn gpu(index: u16) -> Gpu {
-    let (uuid, name) = (format!("GPU-{index}"), String::new());
-    Gpu { index, uuid, name, memory_mib: 0, free_mib: 0, simulated: true, obstacle: None }
+    Gpu { index, uuid: format!("GPU-{index}"), simulated: true, ..Gpu::default() }
 }
 
 fn gpus(indices: &[u16]) -> GpuSet {
     indices.iter().copied().collect()
 }
 
-fn machines(list: &[(u32, &[u16], u16)]) -> BTreeMap<MachineId, Free> {
-    let free = |indices: &[u16], cpus| Free { gpus: gpus(indices), order: indices.to_vec(), cpus, ..Free::default() };
-    list.iter().map(|(id, indices, cpus)| (MachineId(*id), free(indices, *cpus))).collect()
+/// Of whole GPUs.
+fn lease(list: &[u16]) -> Lease {
+    Lease { machine: MachineId::LOCAL, gpus: gpus(list), share: None, cpus: 0, ram_mib: 0 }
+}
+
+fn placed(request: &Request, free: &BTreeMap<MachineId, Free<'_>>) -> Result<Lease, Waiting> {
+    place(request, free, false)
 }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use crate::event::Event;
 use crate::ids::{JobId, RunId};
 use crate::job::Place;
+use crate::request::Request;
 use crate::time::Time;
 use crate::world::World;
 
@@ -30,7 +31,7 @@ fn plan(world: &World, now: Time) -> Vec<Event> {
         return events;
     }
     let mut free = world.free();
-    let whole_waits = whole_waits(world);
+    let mut whole_wait = whole_wait(world);
     // The first of each bucket, in queue order; a bucket whose first does not fit is out.
     let mut buckets: Vec<_> = world.ready().iter().map(|(request, jobs)| (request, jobs.iter())).collect();
     let mut heads: BTreeMap<(Place, JobId), usize> = BTreeMap::new();
@@ -39,7 +40,9 @@ fn plan(world: &World, now: Time) -> Vec<Event> {
     }
     while let Some(((_, job), number)) = heads.pop_first() {
         let (request, jobs) = &mut buckets[number];
-        let Ok(lease) = place::place(&world.resolved(request), &free, whole_waits) else { continue };
+        let request = world.resolved(request);
+        let Ok(lease) = place::place(&request, &free, whole_wait > 0) else { continue };
+        whole_wait -= usize::from(is_whole(&request));
         let left = free.get_mut(&lease.machine).expect("placed on a machine with room");
         left.take(&lease, job);
         let run = RunId { job, number: world.job(job).expect("queued jobs are live").runs + 1 };
@@ -49,7 +52,12 @@ fn plan(world: &World, now: Time) -> Vec<Event> {
     events
 }
 
-/// Whether somebody waits for a GPU of his own: then those that share do not spread.
-pub fn whole_waits(world: &World) -> bool {
-    world.ready().keys().any(|request| request.gpus > 0 && world.resolved(request).share.is_none())
+/// How many wait for GPUs of their own: while there are any, those that share do not spread.
+pub fn whole_wait(world: &World) -> usize {
+    let whole = world.ready().iter().filter(|(request, _)| is_whole(&world.resolved(request)));
+    whole.map(|(_, jobs)| jobs.len()).sum()
+}
+
+fn is_whole(request: &Request) -> bool {
+    request.gpus > 0 && request.share.is_none()
 }

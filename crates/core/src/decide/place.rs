@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::free::{Free, GpuCount};
+use crate::free::Free;
 use crate::ids::MachineId;
 use crate::request::{Request, Vram};
 use crate::run::{HeldShare, Lease};
@@ -38,17 +38,21 @@ pub fn place(request: &Request, free: &BTreeMap<MachineId, Free<'_>>, whole_wait
     }
 }
 
-/// What the machine that comes nearest could give, against what is needed.
+/// What the machine that comes nearest lacks: of those with GPUs enough the one with the most CPUs and memory, else
+/// the one with the most GPUs. All numbers are of one machine: what two have between them helps nobody.
 fn what_is_missing(request: &Request, free: &BTreeMap<MachineId, Free<'_>>) -> Waiting {
-    let counts = free.values().map(|left| left.count(request));
-    let count: GpuCount = counts.max_by_key(|count| (count.free, count.exist())).unwrap_or_default();
+    let near = free.values().map(|left| (left.count(request), left.cpus, left.ram_mib)).max_by_key(|near| {
+        let (count, cpus, ram_mib) = *near;
+        let gpus = count.free.min(request.gpus);
+        let exist = if gpus < request.gpus { count.exist() } else { u16::MAX };
+        (gpus, exist, cpus.min(request.cpus), ram_mib.min(request.ram_mib.into()))
+    });
+    let (count, cpus, ram_mib) = near.unwrap_or_default();
     if count.free < request.gpus {
-        return Waiting::Gpus { request: *request, count };
+        Waiting::Gpus { request: *request, count }
+    } else if cpus < request.cpus {
+        Waiting::Cpus { need: request.cpus, free: cpus }
+    } else {
+        Waiting::Ram { need_mib: request.ram_mib, free_mib: ram_mib }
     }
-    let most_cpus = free.values().map(|left| left.cpus).max().unwrap_or(0);
-    if most_cpus < request.cpus {
-        return Waiting::Cpus { need: request.cpus, free: most_cpus };
-    }
-    let most_ram = free.values().map(|left| left.ram_mib).max().unwrap_or(0);
-    Waiting::Ram { need_mib: request.ram_mib, free_mib: most_ram }
 }

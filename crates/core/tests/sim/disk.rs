@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nexus_core::event::{Event, Requeue};
+use nexus_core::event::{Event, QueuePause, Requeue};
 use nexus_core::ids::{JobId, MachineId, RunId};
 use nexus_core::job::{End, Job, Place, Retries, State};
 use nexus_core::run::{Phase, Run};
@@ -13,7 +13,7 @@ use nexus_core::world::World;
 pub struct Disk {
     pub jobs: BTreeMap<JobId, Job>,
     pub ended: BTreeMap<JobId, End>,
-    pub queue_paused: bool,
+    pub queue_pause: Option<QueuePause>,
     pub paused_gpus: BTreeSet<(MachineId, String)>,
     next_turn: i64,
 }
@@ -25,7 +25,7 @@ impl Disk {
     }
 
     pub fn world(&self) -> World {
-        let world = World::restore(self.jobs.values().cloned(), self.queue_paused, self.next_turn);
+        let world = World::restore(self.jobs.values().cloned(), self.queue_pause, self.next_turn);
         world.with_paused_gpus(self.paused_gpus.iter().cloned())
     }
 
@@ -42,9 +42,16 @@ impl Disk {
             Event::Submitted(new) => {
                 let job = Job {
                     id: new.id,
-                    request: new.request,
+                    request: new.needs.request,
+                    raise: None,
+                    same: new.needs.same,
                     place: Place { priority: i64::from(new.priority), turn: self.next_turn },
-                    retries: Retries { allowed: new.retries, used: 0, start_failures: 0 },
+                    retries: Retries {
+                        allowed: new.needs.retries,
+                        used: 0,
+                        on_timeout: new.needs.retry_on_timeout,
+                        start_failures: 0,
+                    },
                     runs: 0,
                     state: if new.held { State::Held } else { State::Queued { not_before: None } },
                 };
@@ -57,21 +64,27 @@ impl Disk {
             Event::Edited { job, needs } => {
                 let job = self.job(*job);
                 if let Some(needs) = needs {
-                    job.request = needs.request;
-                    job.retries.allowed = needs.retries;
+                    (job.request, job.raise, job.same) = (needs.request, None, needs.same);
+                    (job.retries.allowed, job.retries.on_timeout) = (needs.retries, needs.retry_on_timeout);
                 }
             }
             Event::Planned { run, lease, at } => {
                 let job = self.job(run.job);
                 job.runs = run.number;
-                let planned = Run { id: *run, lease: *lease, planned_at: *at, phase: Phase::Starting, stop: None };
-                job.state = State::Active(planned);
+                let planned =
+                    Run { id: *run, lease: *lease, planned_at: *at, phase: Phase::Starting, stop: None, peak_mib: 0 };
+                job.state = State::Active(Box::new(planned));
             }
             Event::Running { run, pid, at } => self.active(*run).phase = Phase::Running { pid: *pid, since: *at },
             Event::StopAsked { run, cause } => self.active(*run).stop = Some(*cause),
-            Event::Requeued { job, why, not_before } => {
+            Event::Peaked { run, mib } => self.active(*run).peak_mib = *mib,
+            Event::Requeued { job, why, not_before, raise } => {
                 let job = self.job(*job);
                 job.state = State::Queued { not_before: *not_before };
+                if raise.is_some() {
+                    job.raise = *raise;
+                    job.request = job.request.raised(*raise);
+                }
                 match why {
                     Requeue::Retry => {
                         job.retries.used += 1;
@@ -84,8 +97,8 @@ impl Disk {
                 self.jobs.remove(job).expect("only a live job ends");
                 assert!(self.ended.insert(*job, end.clone()).is_none(), "{job} ended twice");
             }
-            Event::QueuePaused => self.queue_paused = true,
-            Event::QueueResumed => self.queue_paused = false,
+            Event::QueuePaused(pause) => self.queue_pause = Some(*pause),
+            Event::QueueResumed => self.queue_pause = None,
             Event::GpuPaused { machine, uuid, .. } => {
                 assert!(self.paused_gpus.insert((*machine, uuid.clone())), "{uuid} is paused twice");
             }

@@ -77,7 +77,16 @@ impl Hardware {
                 Slot::Obstructed(obstacle) => (0, Some(obstacle)),
             };
             let (uuid, name) = (self.uuid(index), "Pretend".into());
-            Some(Gpu { index, uuid, name, memory_mib: MEMORY_MIB, free_mib, simulated: true, obstacle })
+            Some(Gpu {
+                index,
+                uuid,
+                name,
+                memory_mib: MEMORY_MIB,
+                free_mib,
+                simulated: true,
+                obstacle,
+                ..Gpu::default()
+            })
         };
         Machine {
             id: MachineId::LOCAL,
@@ -85,6 +94,7 @@ impl Hardware {
             cpus: CPUS,
             gpus: (0..MOST_GPUS).filter_map(gpu).collect(),
             prefer: self.prefer.clone(),
+            ..Machine::default()
         }
     }
 }

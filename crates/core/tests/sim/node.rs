@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use nexus_core::apply::Report;
 use nexus_core::ids::RunId;
 use nexus_core::reconcile::Effect;
-use nexus_core::run::{Lease, Memory, Outcome};
+use nexus_core::run::{Lease, Outcome};
 use nexus_core::time::Time;
 
 use crate::chance::Chance;
@@ -205,7 +205,6 @@ fn natural_end(faults: bool, chance: &mut Chance) -> Outcome {
         14..16 => Outcome::Signaled { signal: chance.pick(&[9, 11, 15]) },
         16 => Outcome::TimedOut { code: None, signal: Some(9) },
         18 => Outcome::SessionClosed { code: None, signal: Some(15) },
-        19 => Outcome::OutOfMemory { of: chance.pick(&[Memory::Gpu, Memory::Host]), code: None, signal: Some(9) },
         17 if faults => Outcome::Lost { error: "its shim died".into() },
         _ => Outcome::Exited { code: 0 },
     }

@@ -37,7 +37,7 @@ impl Rules {
                 assert!(!disk.jobs.contains_key(&new.id), "{} was submitted twice", new.id);
                 self.submissions += 1;
                 self.ranks.insert(new.id, (i64::from(new.priority), self.submissions));
-                self.retries.insert(new.id, (0, new.retries));
+                self.retries.insert(new.id, (0, new.needs.retries));
             }
             Event::Moved { job, place } => {
                 let rank = (place.priority, place.turn);
@@ -52,7 +52,7 @@ impl Rules {
             Event::Placed { job, place } => {
                 self.ranks.insert(*job, (place.priority, place.turn));
             }
-            Event::Edited { job, needs } => self.edited(*job, *needs, disk),
+            Event::Edited { job, needs } => self.edited(*job, needs.as_ref(), disk),
             Event::Running { run, at, .. } => {
                 let known = disk.run(*run).map(|run| run.phase);
                 assert_eq!(known, Some(Phase::Starting), "{run} is said to run");
@@ -66,14 +66,14 @@ impl Rules {
         }
     }
 
-    fn edited(&mut self, job: JobId, needs: Option<Needs>, disk: &Disk) {
+    fn edited(&mut self, job: JobId, needs: Option<&Needs>, disk: &Disk) {
         let Some(needs) = needs else { return };
         assert!(!matches!(disk.jobs[&job].state, State::Active(_)), "{job} runs, and its needs are changed");
         self.retries.get_mut(&job).expect("submitted").1 = needs.retries;
     }
 
     fn planned(&self, run: RunId, disk: &Disk, now: Time) {
-        assert!(!disk.queue_paused, "{run} is planned while the queue is paused");
+        assert!(disk.queue_pause.is_none(), "{run} is planned while the queue is paused");
         let job = &disk.jobs[&run.job];
         assert!(may_start(job, now), "{run} is planned in state {:?}", job.state);
         assert_eq!(run.number, job.runs + 1, "{run} follows run {}", job.runs);
@@ -157,9 +157,9 @@ fn true_end(outcome: &Outcome, asked: Option<StopCause>) -> End {
         (Outcome::Exited { code }, _) => End::Failed(Failure::Exit { code: *code }),
         (Outcome::Signaled { signal }, _) => End::Failed(Failure::Signal { signal: *signal }),
         (Outcome::TimedOut { .. }, _) => End::Failed(Failure::Timeout),
-        (Outcome::SessionClosed { .. }, _) => End::Failed(Failure::SessionClosed),
         (Outcome::OutOfMemory { of: Memory::Gpu, .. }, _) => End::Failed(Failure::GpuOom),
         (Outcome::OutOfMemory { of: Memory::Host, .. }, _) => End::Failed(Failure::HostOom),
+        (Outcome::SessionClosed { .. }, _) => End::Failed(Failure::SessionClosed),
         (Outcome::StartError { .. }, _) | (Outcome::MachineError { .. }, None) => End::Failed(Failure::StartError),
         (Outcome::Lost { .. }, None) => End::Failed(Failure::Lost),
         (_, Some(StopCause::User)) => End::Killed(KillReason::User),
@@ -181,8 +181,9 @@ fn job_of(event: &Event) -> Option<JobId> {
         Event::Planned { run, .. }
         | Event::Running { run, .. }
         | Event::StopAsked { run, .. }
+        | Event::Peaked { run, .. }
         | Event::RunEnded { run, .. } => Some(run.job),
-        Event::QueuePaused
+        Event::QueuePaused(_)
         | Event::QueueResumed
         | Event::GpuPaused { .. }
         | Event::GpuResumed { .. }

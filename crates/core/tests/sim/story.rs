@@ -344,6 +344,7 @@ fn refused_rightly(world: &World, hardware: &Hardware, refusal: Refusal) {
     match refusal {
         Refusal::NotLive(job) => assert!(world.job(job).is_none(), "{job} is said not to live, and does"),
         Refusal::WrongState(job) => assert!(world.job(job).is_some(), "{job} is said to live, and does not"),
+        Refusal::Circular(job) => panic!("{job} waits for nobody"),
         Refusal::NoSuchGpus { missing, .. } => {
             let there = missing.iter().find(|index| hardware.exists(*index));
             assert!(!missing.is_empty() && there.is_none(), "GPU {there:?} of {missing:?} is there");
@@ -363,8 +364,8 @@ fn revised_rightly(before: &World, after: &World, revision: &Revision) {
     let last: BTreeMap<JobId, &Edit> = revision.edits.iter().map(|edit| (edit.job, edit)).collect();
     for (id, edit) in last {
         let job = after.job(id).expect("an edited job lives");
-        let needs = Needs { request: job.request, retries: job.retries.allowed };
-        assert!(edit.needs.is_none_or(|wanted| wanted == needs), "{edit:?} became {job:?}");
+        let needs = Needs { request: job.request, retries: job.retries.allowed, ..Needs::default() };
+        assert!(edit.needs.as_ref().is_none_or(|wanted| *wanted == needs), "{edit:?} became {job:?}");
         assert!(edit.held.is_none_or(|held| held == (job.state == State::Held)), "{edit:?} became {job:?}");
         let placed = revision.order.contains(&id);
         let priority = edit.priority.map_or(job.place.priority, i64::from);

@@ -63,7 +63,7 @@ impl Users {
     }
 
     fn edit(&self, job: JobId, chance: &mut Chance) -> Edit {
-        let needs = Needs { request: chance.pick(&self.kinds), retries: chance.pick(&[0, 0, 2]) };
+        let needs = Needs { request: chance.pick(&self.kinds), retries: chance.pick(&[0, 0, 2]), ..Needs::default() };
         Edit {
             job,
             needs: chance.one_in(2).then_some(needs),
@@ -77,9 +77,12 @@ impl Users {
         self.submitted += 1;
         NewJob {
             id,
-            request: chance.pick(&self.kinds),
+            needs: Needs {
+                request: chance.pick(&self.kinds),
+                retries: chance.pick(&[0, 0, 0, 1, 3]),
+                ..Needs::default()
+            },
             priority: chance.pick(&[0, 0, 0, 0, -1, 1, i32::MIN, i32::MAX]),
-            retries: chance.pick(&[0, 0, 0, 1, 3]),
             held: chance.one_in(10),
             at: now,
         }
@@ -100,7 +103,8 @@ fn request(chance: &mut Chance) -> Request {
     let gpus = chance.pick(&[0, 1, 1, 1, 2, 2, 3, 4]);
     let cpus = if gpus == 0 { chance.below(4) } else { chance.pick(&[0, 0, 0, 1, 3]) };
     let on: GpuSet = (0..MOST_GPUS).filter(|_| !chance.one_in(3)).collect();
-    Request { gpus, cpus: cpus as u16, on: chance.one_in(4).then_some(on), force: chance.one_in(6) }
+    let on = chance.one_in(4).then_some(on);
+    Request { gpus, cpus: cpus as u16, on, force: chance.one_in(6), ..Request::default() }
 }
 
 /// One or two; not all of them exist.

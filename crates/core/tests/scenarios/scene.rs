@@ -1,0 +1,229 @@
+//! One scenario: a machine, a disk that never fails, and an engine.
+
+use std::collections::BTreeMap;
+
+use nexus_core::apply::{self, Command, Edit, Refusal, Report, Revision};
+use nexus_core::check::check;
+use nexus_core::decide::decide;
+use nexus_core::event::{Event, NewJob, Parent};
+use nexus_core::explain::Explainer;
+use nexus_core::ids::{JobId, MachineId, RunId};
+use nexus_core::job::End;
+use nexus_core::machine::Machine;
+use nexus_core::policy::Policy;
+use nexus_core::reconcile::{Effect, Seen, reconcile};
+use nexus_core::request::Same;
+use nexus_core::run::Outcome;
+use nexus_core::time::Time;
+use nexus_core::world::World;
+
+use crate::{typed, words};
+
+#[derive(Default)]
+pub struct Scene {
+    world: World,
+    seen: Seen,
+    now: Time,
+    policy: Policy,
+    machine: Option<Machine>,
+    disk: Disk,
+    /// What was asked in the last `Observe` of a run.
+    observed: BTreeMap<RunId, bool>,
+}
+
+/// What the World does not keep, or loses in a restart.
+#[derive(Default)]
+struct Disk {
+    submitted: i64,
+    /// Whether it completed.
+    ended: BTreeMap<JobId, bool>,
+    specs: BTreeMap<JobId, (Same, Vec<Parent>)>,
+    peaks: BTreeMap<RunId, u32>,
+    learned: BTreeMap<Same, u32>,
+}
+
+impl Disk {
+    fn write(&mut self, event: &Event) {
+        match event {
+            Event::Submitted(NewJob { id, needs, .. }) | Event::Edited { job: id, needs: Some(needs) } => {
+                self.specs.insert(*id, (needs.same, needs.after.clone()));
+            }
+            Event::Peaked { run, mib } => {
+                self.peaks.insert(*run, *mib);
+            }
+            Event::RunEnded { run, .. } => {
+                let peak = self.peaks.get(run).copied().unwrap_or(0);
+                let known = self.learned.entry(self.specs[&run.job].0).or_default();
+                *known = peak.max(*known);
+            }
+            Event::JobEnded { job, end, .. } => {
+                self.ended.insert(*job, *end == End::Completed);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Scene {
+    pub fn turn(&mut self, line: &str) -> Vec<String> {
+        if line == "why" {
+            return self.why();
+        }
+        let (mut said, mut events) = (Vec::new(), Vec::new());
+        for input in line.split(';') {
+            match self.apply(input) {
+                Ok(made) => events.extend(made),
+                Err(refusal) => said.push(words::refusal(refusal)),
+            }
+        }
+        events.extend(decide(&mut self.world, self.now));
+        check(&self.world).unwrap_or_else(|broken| panic!("after {line}: {broken}"));
+        events.iter().for_each(|event| self.seen.event(event));
+        events.iter().for_each(|event| self.disk.write(event));
+        said.extend(events.iter().map(|event| words::event(event, self.now)));
+        for effect in reconcile(&self.world, &mut self.seen) {
+            if let Effect::Observe { run, ran } = effect {
+                self.observed.insert(run, ran);
+            }
+            said.push(words::effect(effect));
+        }
+        said
+    }
+
+    fn apply(&mut self, input: &str) -> Result<Vec<Event>, Refusal> {
+        let words: Vec<&str> = input.split_whitespace().collect();
+        let (verb, rest) = words.split_first().expect("an input has a word");
+        if let Some(command) = self.command(verb, rest) {
+            return apply::command(&mut self.world, command, self.now);
+        }
+        if let Some(report) = self.report(verb, rest) {
+            self.seen.report(&report);
+            return Ok(apply::report(&mut self.world, report, &self.policy, self.now));
+        }
+        self.happen(verb, rest);
+        Ok(vec![])
+    }
+
+    /// What is neither asked nor reported.
+    fn happen(&mut self, verb: &str, rest: &[&str]) {
+        match verb {
+            "wait" => self.now = self.now.after(typed::span(rest[0])),
+            "policy" => {
+                let failures = typed::number(rest, "pause-after-failures").expect("the one setting there is here");
+                self.policy.pause_after_failures = failures as u32;
+            }
+            "restart" => self.restart(),
+            other => panic!("no such verb: {other}"),
+        }
+    }
+
+    fn restart(&mut self) {
+        let jobs: Vec<_> = self.world.jobs().cloned().collect();
+        let machine = self.machine.clone().expect("a scenario begins with its machine");
+        let paused = self.world.paused_gpus(machine.id);
+        let paused: Vec<_> = paused.iter().map(|index| (machine.id, typed::uuid(index))).collect();
+        let parents: Vec<_> = jobs.iter().map(|job| (job.id, self.disk.specs[&job.id].1.clone())).collect();
+        let world = World::restore(jobs, self.world.queue_pause(), self.disk.submitted);
+        let learned = self.disk.learned.iter().map(|(same, mib)| (*same, *mib));
+        self.world = world.with_paused_gpus(paused).with_parents(parents).with_learned(learned);
+        self.seen = Seen::default();
+        apply::report(&mut self.world, Report::Machine(machine), &self.policy, self.now);
+    }
+
+    fn command(&mut self, verb: &str, rest: &[&str]) -> Option<Command> {
+        let jobs = || rest.iter().map(|word| word.parse().expect("an id")).collect::<Vec<JobId>>();
+        Some(match verb {
+            "submit" => {
+                self.disk.submitted += 1;
+                Command::Submit(vec![self.new_job(rest)])
+            }
+            "kill" => Command::Kill(jobs()),
+            "remove" => Command::Remove(jobs()),
+            "cancel" => Command::Cancel(jobs()),
+            "hold" => Command::Hold(jobs()),
+            "release" => Command::Release(jobs()),
+            "first" => Command::First(jobs()),
+            "pause" if rest.is_empty() => Command::PauseQueue,
+            "resume" if rest.is_empty() => Command::ResumeQueue,
+            "pause" => Command::PauseGpus { machine: MachineId::LOCAL, gpus: typed::indices(rest[0]).collect() },
+            "resume" => Command::ResumeGpus { machine: MachineId::LOCAL, gpus: typed::indices(rest[0]).collect() },
+            "order" => Command::Revise(Revision { order: jobs(), ..Revision::default() }),
+            "edit" => {
+                let NewJob { id, needs, priority, .. } = self.new_job(rest);
+                let edit = Edit { job: id, needs: Some(needs), priority: Some(priority), held: None };
+                Command::Revise(Revision { edits: vec![edit], ..Revision::default() })
+            }
+            "stop" => Command::Stop { kill: rest == ["kill"] },
+            _ => return None,
+        })
+    }
+
+    /// As a service makes it of what was typed: with what became of the jobs it comes after, and what was learned.
+    fn new_job(&self, words: &[&str]) -> NewJob {
+        let mut new = typed::new_job(words, self.now);
+        let ended = |parent: &Parent| self.world.job(parent.job).is_none();
+        let completed = |parent: &Parent| self.disk.ended.get(&parent.job).expect("an ended job");
+        let failed = new.needs.after.iter().filter(|parent| ended(parent)).find(|it| !it.any_end && !completed(it));
+        new.needs.failed_parent = failed.map(|parent| parent.job);
+        new.needs.after.retain(|parent| !ended(parent));
+        new.needs.learned_mib = self.disk.learned.get(&new.needs.same).copied().unwrap_or(0);
+        new
+    }
+
+    fn report(&mut self, verb: &str, rest: &[&str]) -> Option<Report> {
+        self.memory_falls_free();
+        match verb {
+            "machine" => self.machine = Some(typed::machine(rest)),
+            "gpu" => typed::change_gpu(&mut self.machine().gpus, rest),
+            "used" => self.used(rest),
+            "disk" => return Some(Report::Disk { full: rest == ["full"] }),
+            _ => return self.report_of_run(verb, rest),
+        }
+        self.machine.clone().map(Report::Machine)
+    }
+
+    fn report_of_run(&self, verb: &str, rest: &[&str]) -> Option<Report> {
+        let run: RunId = rest.first()?.parse().ok()?;
+        let error = || "an error".to_string();
+        let outcome = match verb {
+            "started" => return Some(Report::Started { run, pid: 1, at: self.now }),
+            "not-started" => return Some(Report::NotStarted { run, ran: self.observed[&run] }),
+            "end" => typed::outcome(&rest[1..]),
+            "lost" => Outcome::Lost { error: error() },
+            "start-error" => Outcome::StartError { error: error(), code: None },
+            "machine-error" => Outcome::MachineError { error: error() },
+            _ => return None,
+        };
+        Some(Report::Ended { run, outcome, at: self.now })
+    }
+
+    fn machine(&mut self) -> &mut Machine {
+        self.machine.as_mut().expect("a scenario begins with its machine")
+    }
+
+    /// `abc.1 0 512`
+    fn used(&mut self, words: &[&str]) {
+        let run: RunId = words[0].parse().expect("a run");
+        let (index, mib): (u16, u32) = (words[1].parse().expect("a GPU number"), words[2].parse().expect("MiB"));
+        let gpu = self.machine().gpus.iter_mut().find(|gpu| gpu.index == index).expect("a GPU that is there");
+        let before = u64::from(gpu.used_by(run.job));
+        gpu.used.retain(|(job, _)| *job != run.job);
+        gpu.used.push((run.job, mib));
+        gpu.free_mib = (gpu.free_mib + before).checked_sub(mib.into()).expect("no more than is free");
+    }
+
+    /// A reading has nothing of runs that are gone.
+    fn memory_falls_free(&mut self) {
+        let running: Vec<JobId> = self.world.active_runs().map(|run| run.id.job).collect();
+        for gpu in self.machine.iter_mut().flat_map(|machine| &mut machine.gpus) {
+            let gone = gpu.used.extract_if(.., |(job, _)| !running.contains(job));
+            gpu.free_mib += gone.map(|(_, mib)| u64::from(mib)).sum::<u64>();
+        }
+    }
+
+    fn why(&self) -> Vec<String> {
+        let mut explainer = Explainer::new(&self.world);
+        let waiting = self.world.jobs().filter_map(|job| explainer.job(job.id).map(|why| (job.id, why)));
+        waiting.map(|(job, why)| format!("{job}: {}", words::waiting(&why, self.now))).collect()
+    }
+}

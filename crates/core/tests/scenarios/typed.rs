@@ -1,0 +1,154 @@
+//! Reads the words of a scenario: jobs, machines, GPUs, ends.
+
+use std::time::Duration;
+
+use nexus_core::event::{Needs, NewJob, Parent};
+use nexus_core::ids::{JobId, MachineId};
+use nexus_core::machine::{Gpu, Machine, Obstacle, Shares, Sharing};
+use nexus_core::request::{Model, Request, Same, Share, Vram};
+use nexus_core::run::{Memory, Outcome};
+use nexus_core::time::Time;
+
+const MEMORY_MIB: u64 = 1024;
+const RAM_MIB: u64 = 4096;
+
+pub fn indices(list: &str) -> impl Iterator<Item = u16> {
+    list.split(',').map(|index| index.parse().expect("a GPU number"))
+}
+
+/// Jobs that it comes after are named, whatever became of them.
+pub fn new_job(words: &[&str], now: Time) -> NewJob {
+    let number = |name| number(words, name).unwrap_or(0);
+    let needs = Needs {
+        request: request(words),
+        same: Same(number("same")),
+        learned_mib: 0,
+        retries: number("retries") as u32,
+        retry_on_timeout: words.contains(&"retry-on-timeout"),
+        after: parents(words),
+        failed_parent: None,
+    };
+    NewJob {
+        id: words[0].parse().expect("an id"),
+        needs,
+        priority: number("priority") as i32,
+        held: words.contains(&"hold"),
+        at: now,
+    }
+}
+
+fn request(words: &[&str]) -> Request {
+    let (gpus, milli) = match value(words, "gpus").unwrap_or("1").strip_prefix("0.") {
+        Some(part) => (1, Some(format!("{part:0<3}").parse().expect("a part, as in 0.5"))),
+        None => (number(words, "gpus").unwrap_or(1) as u16, None),
+    };
+    let vram = match value(words, "vram") {
+        None => None,
+        Some("auto") => Some(Vram::Learned(Same(number(words, "same").expect("auto goes with same=7")))),
+        Some(mib) => Some(Vram::Mib(mib.parse().expect("MiB"))),
+    };
+    let shares = milli.is_some() || vram.is_some();
+    Request {
+        gpus,
+        share: shares.then(|| Share { milli: milli.unwrap_or(0), vram: vram.unwrap_or(Vram::Unsaid) }),
+        cpus: number(words, "cpus").unwrap_or(0) as u16,
+        ram_mib: number(words, "ram").unwrap_or(0) as u32,
+        on: value(words, "on").map(|list| indices(list).collect()),
+        model: value(words, "model").map(|name| Model::new(name).expect("a model")),
+        force: words.contains(&"force"),
+    }
+}
+
+fn parents(words: &[&str]) -> Vec<Parent> {
+    let named = |name, any_end| {
+        let ids = value(words, name).into_iter().flat_map(|list| list.split(','));
+        ids.map(move |id| Parent { job: id.parse::<JobId>().expect("an id"), any_end })
+    };
+    named("after", false).chain(named("after-any", true)).collect()
+}
+
+pub fn value<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
+    words.iter().filter_map(|word| word.split_once('=')).find(|(key, _)| *key == name).map(|(_, value)| value)
+}
+
+pub fn number(words: &[&str], name: &str) -> Option<i64> {
+    value(words, name).map(|value| value.parse().expect("a number"))
+}
+
+pub fn span(text: &str) -> Duration {
+    Duration::from_secs(text.strip_suffix('s').and_then(|seconds| seconds.parse().ok()).expect("seconds, as in 5s"))
+}
+
+pub fn machine(words: &[&str]) -> Machine {
+    let sharing = Sharing::default();
+    let memory_mib = number(words, "memory").map_or(MEMORY_MIB, |mib| mib as u64);
+    let gpus = (0..number(words, "gpus").unwrap_or(0) as u16).map(|index| gpu(index, memory_mib));
+    Machine {
+        id: MachineId::LOCAL,
+        name: "local".into(),
+        cpus: number(words, "cpus").unwrap_or(8) as u16,
+        ram_mib: number(words, "ram").map_or(RAM_MIB, |mib| mib as u64),
+        gpus: gpus.collect(),
+        prefer: value(words, "prefer").into_iter().flat_map(indices).collect(),
+        sharing: Sharing {
+            order: match value(words, "shares") {
+                None | Some("auto") => Shares::Auto,
+                Some("pack") => Shares::Pack,
+                Some("spread") => Shares::Spread,
+                Some(other) => panic!("no such order of shares: {other}"),
+            },
+            mem_threshold_percent: number(words, "threshold")
+                .map_or(sharing.mem_threshold_percent, |percent| percent as u8),
+        },
+    }
+}
+
+fn gpu(index: u16, memory_mib: u64) -> Gpu {
+    let (uuid, name) = (uuid(index), "Pretend".into());
+    Gpu { index, uuid, name, memory_mib, free_mib: memory_mib, simulated: true, ..Gpu::default() }
+}
+
+pub fn uuid(index: u16) -> String {
+    format!("GPU-{index}")
+}
+
+/// `1 unreadable`, `1 fine free=512`
+pub fn change_gpu(gpus: &mut Vec<Gpu>, words: &[&str]) {
+    let index: u16 = words[0].parse().expect("a GPU number");
+    if words[1] == "gone" {
+        return gpus.retain(|gpu| gpu.index != index);
+    }
+    if gpus.iter().all(|gpu| gpu.index != index) {
+        gpus.push(gpu(index, MEMORY_MIB));
+    }
+    let gpu = gpus.iter_mut().find(|gpu| gpu.index == index).expect("it is there now");
+    if let Some(memory) = number(words, "memory") {
+        (gpu.memory_mib, gpu.free_mib) = (memory as u64, memory as u64);
+    }
+    gpu.free_mib = number(words, "free").map_or(gpu.free_mib, |free| free as u64);
+    gpu.name = value(words, "model").map_or(std::mem::take(&mut gpu.name), ToString::to_string);
+    gpu.busy = words[1] == "busy";
+    gpu.obstacle = match words[1] {
+        "fine" => None,
+        "in-use" | "busy" => Some(Obstacle::InUse),
+        "locked" => Some(Obstacle::Locked),
+        "unreadable" => Some(Obstacle::Unreadable),
+        "mig" => Some(Obstacle::Mig),
+        "left-out" => Some(Obstacle::LeftOut),
+        other => panic!("no such state of a GPU: {other}"),
+    };
+}
+
+pub fn outcome(words: &[&str]) -> Outcome {
+    let out_of = |of| Outcome::OutOfMemory { of, code: Some(1), signal: None };
+    match words {
+        ["exit", code] => Outcome::Exited { code: code.parse().expect("an exit code") },
+        ["signal", signal] => Outcome::Signaled { signal: signal.parse().expect("a signal") },
+        ["stopped"] => Outcome::Stopped { code: None, signal: Some(15) },
+        ["timed-out"] => Outcome::TimedOut { code: None, signal: Some(15) },
+        ["never-started"] => Outcome::NeverStarted,
+        ["gpu-oom"] => out_of(Memory::Gpu),
+        ["host-oom"] => out_of(Memory::Host),
+        other => panic!("no such end: {other:?}"),
+    }
+}
