@@ -47,6 +47,9 @@ pub struct JobSpec {
     /// Standard error on the very terminal of the rest: for a shell that somebody sits in.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_terminal: bool,
+    /// An option of the command, as in `--cuda`, that is told the numbers of its GPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_arg: Option<String>,
 }
 
 impl JobSpec {
@@ -70,6 +73,7 @@ impl JobSpec {
             rerun_of: None,
             session: None,
             one_terminal: false,
+            gpu_arg: None,
         }
     }
 }
@@ -237,6 +241,9 @@ pub struct JobDetail {
     #[serde(flatten)]
     pub job: Job,
     pub runs: Vec<Run>,
+    /// As in the spec.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_arg: Option<String>,
     /// Names only, unless values were asked for.
     pub env_names: Vec<String>,
     pub env: Option<Env>,

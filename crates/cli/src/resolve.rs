@@ -52,6 +52,7 @@ pub fn resolve(args: &AddArgs, around: Surroundings) -> Result<JobSpec, Usage> {
         rerun_of: None,
         session: args.screen.then_some(Session::Screen),
         one_terminal: false,
+        gpu_arg: args.gpu_arg.as_deref().map(values::gpu_arg).transpose()?,
     })
 }
 

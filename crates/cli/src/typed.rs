@@ -69,6 +69,9 @@ pub struct AddArgs {
     /// Lets it have paused GPUs too
     #[arg(long)]
     pub force: bool,
+    /// Tells the command its GPUs by number in this argument of its own, as in --gpu-arg=--cuda; all GPUs are visible
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    pub gpu_arg: Option<String>,
     /// Shows it in a session of GNU screen too: screen -r nexus_job_ID; closing that ends the job
     #[arg(long)]
     pub screen: bool,

@@ -5,6 +5,7 @@
 mod clock;
 pub mod config;
 mod engine;
+mod gpu_arg;
 mod gpus;
 mod home;
 mod http;

@@ -3,7 +3,7 @@
 use super::{ARGV, HOLD, SET};
 use crate::jobs::{JobSpec, Session, SignalBefore};
 use crate::signals;
-use crate::values::{duration, gpu_list, gpu_list_text, limit, number};
+use crate::values::{duration, gpu_list, gpu_list_text, limit, number, option_name};
 
 /// What a text may say of a job beside its command.
 struct Meaning {
@@ -134,6 +134,12 @@ const MEANINGS: &[Meaning] = &[
             spec.request.force = is_set(text)?;
             Ok(())
         },
+    },
+    Meaning {
+        name: "gpu-arg",
+        default: "none",
+        write: |spec| spec.gpu_arg.clone(),
+        read: |spec, text| put_some(&mut spec.gpu_arg, text, option_name),
     },
     Meaning {
         name: HOLD,

@@ -100,6 +100,9 @@ pub struct EditArgs {
     /// Lets it have paused GPUs too
     #[arg(long)]
     pub force: bool,
+    /// Tells the command its GPUs by number in this argument of its own, as in --gpu-arg=--cuda
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    pub gpu_arg: Option<String>,
     /// Prints what changed as JSON
     #[arg(long)]
     pub json: bool,
@@ -155,6 +158,7 @@ fn wanted(args: &EditArgs, raw: &[OsString]) -> Result<JobEdit, CliError> {
         ("no-tty", set(args.no_tty)),
         ("screen", set(args.screen)),
         ("force", set(args.force)),
+        ("gpu-arg", args.gpu_arg.clone()),
     ];
     let options: BTreeMap<String, String> =
         given.into_iter().filter_map(|(name, value)| Some((name.to_string(), value?))).collect();
@@ -183,6 +187,7 @@ fn sensible(args: &EditArgs) -> Result<(), Usage> {
     given(&args.time).map(|text| values::duration("--time", text)).transpose()?;
     given(&args.grace).map(|text| values::duration("--grace", text)).transpose()?;
     given(&args.signal).map(values::signal_before).transpose()?;
+    given(&args.gpu_arg).map(values::gpu_arg).transpose()?;
     for list in args.on.iter().filter(|list| !list.is_empty()) {
         values::gpu_list("--on", list)?;
     }

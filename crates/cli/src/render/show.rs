@@ -15,6 +15,7 @@ const VALUE_COLUMN: usize = 13;
 pub fn show(detail: &JobDetail, screen: Option<&Screen>, capacity: Capacity, now: &Zoned, paint: Paint) -> String {
     let mut lines = Lines(String::new());
     what(&mut lines, &detail.job, paint);
+    lines.some("GPU option", detail.gpu_arg.as_deref());
     state(&mut lines, &detail.job, capacity, now, paint);
     times(&mut lines, &detail.job, now, paint);
     files(&mut lines, &detail.job);
@@ -197,7 +198,13 @@ mod tests {
             outcome: Some(RunOutcome { word: "exit".into(), exit_code: Some(1), signal: None, error: None }),
             log_dir: job.log_dir.clone(),
         };
-        let detail = JobDetail { job, runs: vec![run], env_names: vec!["PATH".into()], env: None };
+        let detail = JobDetail {
+            job,
+            runs: vec![run],
+            gpu_arg: Some("--cuda".into()),
+            env_names: vec!["PATH".into()],
+            env: None,
+        };
         assert_eq!(
             show(&detail, None, Capacity { gpus: 2, cpus: 8 }, &samples::now(), PLAIN),
             "\
@@ -208,6 +215,7 @@ Folder:      /work
 Needs:       1 GPU
 Priority:    0 (low first)
 Tags:        a b
+GPU option:  --cuda
 State:       failed (exit 1)
 Detail:      the command ended with 1
 Exit code:   1

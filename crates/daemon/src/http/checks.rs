@@ -4,6 +4,7 @@ use std::path::Path;
 
 use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
+use nexus_api::values::option_name;
 use nexus_core::request::MAX_GPUS;
 
 const LONGEST_SECONDS: u64 = 100 * 366 * 86_400;
@@ -22,6 +23,9 @@ pub fn spec(spec: &mut JobSpec) -> Result<(), Problem> {
     }
     for tag in &spec.tags {
         word("tag", tag)?;
+    }
+    if let Some(option) = &spec.gpu_arg {
+        option_name(option).map_err(|want| bad("gpu_arg", &format!("{option:?}"), want))?;
     }
     let request = &mut spec.request;
     if request.gpus > MAX_GPUS {

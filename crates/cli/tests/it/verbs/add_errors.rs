@@ -37,6 +37,16 @@ const WRONG: &[(&[&str], &str, &str)] = &[
         "error: --signal USR9@1s: there is no signal USR9",
         "hint: --signal USR1@120s",
     ),
+    (
+        &["--gpu-arg", "cuda", "x"],
+        "error: --gpu-arg takes the name of an option of your program, and \"cuda\" is none",
+        "hint: --gpu-arg=--cuda",
+    ),
+    (
+        &["--gpu-arg=", "x"],
+        "error: --gpu-arg takes the name of an option of your program, and \"\" is none",
+        "hint: --gpu-arg=--cuda",
+    ),
     (&["--env", "X", "x"], "error: --env X is no variable", "hint: --env NAME=value"),
     (
         &["--env", "CUDA_VISIBLE_DEVICES=1", "x"],

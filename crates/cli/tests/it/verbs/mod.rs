@@ -18,6 +18,7 @@ mod edit;
 mod edit_job;
 mod first;
 mod forget;
+mod gpu_arg;
 mod gpus;
 mod help;
 mod history;
