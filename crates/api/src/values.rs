@@ -43,6 +43,14 @@ pub fn duration(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Name or folder of an environment. One that begins with a dash would be an option to who activates it.
+pub fn environment(text: &str) -> Result<String, String> {
+    match text.is_empty() || text.starts_with('-') || text.contains(char::is_control) {
+        true => Err("an environment is a name or a folder, in one line".into()),
+        false => Ok(text.to_string()),
+    }
+}
+
 /// `--cuda`: an option as programs have them, without a value, and with nothing that a shell would act on.
 pub fn option_name(text: &str) -> Result<String, String> {
     let name = text.strip_prefix("--").or_else(|| text.strip_prefix('-')).unwrap_or_default();

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 Examples:
   nexus add \"python train.py --model gpt2\"
   nexus add --gpus 2 --time 4h python train.py --lr 3
+  nexus add --conda torch python train.py
   nexus add --gpus 0 \"tar czf data.tgz data && rm -r data\"")]
 pub struct AddArgs {
     /// A name, for name:x
@@ -51,6 +52,12 @@ pub struct AddArgs {
     /// Sets the variables of a file with lines NAME=value
     #[arg(long, value_name = "FILE")]
     pub env_file: Vec<PathBuf>,
+    /// Runs it in this conda environment, a name or a folder; by conda, mamba or micromamba
+    #[arg(long, value_name = "ENV")]
+    pub conda: Option<String>,
+    /// Runs it in this virtual environment of Python
+    #[arg(long, value_name = "DIR")]
+    pub venv: Option<String>,
     /// The folder it runs in [default: this one]
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<PathBuf>,

@@ -68,6 +68,22 @@ pub fn gpu_arg(text: &str) -> Result<String, Usage> {
     })
 }
 
+/// What `--conda` and `--venv` say; one of them at most.
+pub fn environments(conda: Option<&str>, venv: Option<&str>) -> Result<(Option<String>, Option<String>), Usage> {
+    let named = |option: &str, example: &str, text: &str| {
+        let wrong = |_| Usage::new(format!("{option} cannot be {text:?}"), format!("{option} {example}"));
+        nexus_api::values::environment(text).map_err(wrong)
+    };
+    if conda.is_some() && venv.is_some() {
+        let error = "--conda and --venv both name an environment, and a job runs in one";
+        return Err(Usage::new(error, "leave out one of them"));
+    }
+    Ok((
+        conda.map(|text| named("--conda", "torch, or --conda ./env", text)).transpose()?,
+        venv.map(|text| named("--venv", ".venv", text)).transpose()?,
+    ))
+}
+
 /// `USR1@120s`
 pub fn signal_before(text: &str) -> Result<SignalBefore, Usage> {
     let Some((name, before)) = text.split_once('@') else {

@@ -11,6 +11,7 @@ use nexus_core::machine::Gpu;
 use nexus_core::request::GpuSet;
 use nexus_core::run::Lease;
 
+use crate::activation;
 use crate::config::{Config, Visible};
 use crate::gpu_arg;
 use crate::store::Launch;
@@ -24,6 +25,8 @@ pub struct RunSpecs {
     pub log_dir: PathBuf,
     /// The configured shell, or `sh`.
     pub shell: PathBuf,
+    /// Activates environments, whose scripts are often more than `sh` can read.
+    activator: PathBuf,
     pub config: Config,
     /// Where screen sessions are if screen's own folder cannot be used.
     pub screens: PathBuf,
@@ -31,12 +34,12 @@ pub struct RunSpecs {
 
 impl RunSpecs {
     pub fn new(config: Config, log_dir: PathBuf, screens: PathBuf) -> RunSpecs {
-        RunSpecs { log_dir, shell: find_shell(&config), config, screens }
+        RunSpecs { log_dir, shell: find_shell(&config.shell), activator: find_shell("bash"), config, screens }
     }
 
     /// Runs that start from now on follow this.
     pub fn follow(&mut self, config: Config) {
-        self.shell = find_shell(&config);
+        self.shell = find_shell(&config.shell);
         self.config = config;
     }
 
@@ -49,6 +52,7 @@ impl RunSpecs {
         };
         let gpu_locks = uuids(lease.gpus, gpus);
         let env = environment(run, lease, visible, &launch);
+        let activation = activation::before(&launch.spec, &self.activator);
         let dir = launch.dir;
         let JobSpec { command, cwd, env_given, request, tty, window, out, session, one_terminal, .. } = launch.spec;
         let (columns, rows) = window.filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or(USUAL_WINDOW);
@@ -56,7 +60,7 @@ impl RunSpecs {
             Some(option) => gpu_arg::told(command, &option, &lease.gpus.to_string()),
             None => command,
         };
-        let (argv, shell) = self.argv(command);
+        let (argv, shell) = self.argv(command, activation);
         let grace_ms =
             request.grace_seconds.map_or(self.config.grace.as_millis() as u64, |grace| grace.saturating_mul(1000));
         RunSpec {
@@ -106,19 +110,34 @@ impl RunSpecs {
 
     /// What is executed: the user's command, after the prelude, behind the runner; and whether exit 126 and 127 mean
     /// that it could not be, as shells and programs that run others have it.
-    fn argv(&self, command: Command) -> (Vec<String>, bool) {
-        let shell = self.shell.to_string_lossy().into_owned();
+    fn argv(&self, command: Command, activation: Option<Vec<String>>) -> (Vec<String>, bool) {
+        if let Some(activation) = activation {
+            // The runner comes last: it may be a program of the environment.
+            let parts = [self.after_prelude(), activation, self.config.runner.clone(), self.plain(command)];
+            return (parts.concat(), true);
+        }
         let (argv, by_shell) = match (command, &self.config.prelude) {
             (Command::Argv(argv), None) => (argv, false),
-            (Command::Argv(argv), Some(prelude)) => {
-                let script = format!("{prelude}\nexec \"$@\"");
-                ([vec![shell.clone(), "-c".into(), script, shell], argv].concat(), true)
-            }
-            (Command::Shell(text), None) => (vec![shell, "-c".into(), text], true),
-            (Command::Shell(text), Some(prelude)) => (vec![shell, "-c".into(), format!("{prelude}\n{text}")], true),
+            (Command::Argv(argv), Some(_)) => ([self.after_prelude(), argv].concat(), true),
+            (Command::Shell(text), Some(prelude)) => (self.plain(Command::Shell(format!("{prelude}\n{text}"))), true),
+            (command, None) => (self.plain(command), true),
         };
         let by_another = by_shell || !self.config.runner.is_empty();
         ([self.config.runner.clone(), argv].concat(), by_another)
+    }
+
+    /// A shell that runs the prelude and becomes what stands behind it; nothing without one.
+    fn after_prelude(&self) -> Vec<String> {
+        let Some(prelude) = &self.config.prelude else { return vec![] };
+        let shell = self.shell.to_string_lossy().into_owned();
+        vec![shell.clone(), "-c".into(), format!("{prelude}\nexec \"$@\""), shell]
+    }
+
+    fn plain(&self, command: Command) -> Vec<String> {
+        match command {
+            Command::Argv(argv) => argv,
+            Command::Shell(text) => vec![self.shell.to_string_lossy().into_owned(), "-c".into(), text],
+        }
     }
 }
 
@@ -134,9 +153,9 @@ fn all_up_to_the_last(leased: GpuSet, gpus: &[Gpu]) -> GpuSet {
     last.into_iter().flat_map(|last| 0..=last).collect()
 }
 
-/// The configured shell, or `sh`.
-fn find_shell(config: &Config) -> PathBuf {
-    find_program(&config.shell).or_else(|| find_program("sh")).unwrap_or_else(|| "/bin/sh".into())
+/// This shell, or `sh`.
+fn find_shell(name: &str) -> PathBuf {
+    find_program(name).or_else(|| find_program("sh")).unwrap_or_else(|| "/bin/sh".into())
 }
 
 /// The submitter's environment, then what nobody can override.

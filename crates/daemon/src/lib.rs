@@ -2,6 +2,7 @@
 //!
 //! Prints nothing: what it has to say goes to service.log, to clients, or to whoever started it.
 
+pub mod activation;
 mod clock;
 pub mod config;
 mod engine;

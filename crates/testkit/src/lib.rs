@@ -4,6 +4,7 @@
 
 mod cast;
 mod chance;
+mod conda;
 mod database;
 mod gpus;
 mod output;
@@ -21,6 +22,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 pub use chance::Chance;
+pub use conda::{Conda, make_venv};
 pub use gpus::{FakeGpu, FakeGpus};
 pub use output::Output;
 pub use proc::{alive, children_marked, cmdline};

@@ -3,7 +3,7 @@
 use super::{ARGV, HOLD, SET};
 use crate::jobs::{JobSpec, Session, SignalBefore};
 use crate::signals;
-use crate::values::{duration, gpu_list, gpu_list_text, limit, number, option_name};
+use crate::values::{duration, environment, gpu_list, gpu_list_text, limit, number, option_name};
 
 /// What a text may say of a job beside its command.
 struct Meaning {
@@ -134,6 +134,18 @@ const MEANINGS: &[Meaning] = &[
             spec.request.force = is_set(text)?;
             Ok(())
         },
+    },
+    Meaning {
+        name: "conda",
+        default: "none",
+        write: |spec| spec.conda.clone(),
+        read: |spec, text| put_some(&mut spec.conda, text, environment),
+    },
+    Meaning {
+        name: "venv",
+        default: "none",
+        write: |spec| spec.venv.clone(),
+        read: |spec, text| put_some(&mut spec.venv, text, environment),
     },
     Meaning {
         name: "gpu-arg",

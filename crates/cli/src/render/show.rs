@@ -15,6 +15,8 @@ const VALUE_COLUMN: usize = 13;
 pub fn show(detail: &JobDetail, screen: Option<&Screen>, capacity: Capacity, now: &Zoned, paint: Paint) -> String {
     let mut lines = Lines(String::new());
     what(&mut lines, &detail.job, paint);
+    lines.some("Conda", detail.conda.as_deref());
+    lines.some("Venv", detail.venv.as_deref());
     lines.some("GPU option", detail.gpu_arg.as_deref());
     state(&mut lines, &detail.job, capacity, now, paint);
     times(&mut lines, &detail.job, now, paint);
@@ -201,6 +203,8 @@ mod tests {
         let detail = JobDetail {
             job,
             runs: vec![run],
+            conda: Some("torch".into()),
+            venv: None,
             gpu_arg: Some("--cuda".into()),
             env_names: vec!["PATH".into()],
             env: None,
@@ -215,6 +219,7 @@ Folder:      /work
 Needs:       1 GPU
 Priority:    0 (low first)
 Tags:        a b
+Conda:       torch
 GPU option:  --cuda
 State:       failed (exit 1)
 Detail:      the command ended with 1

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
-use nexus_api::values::option_name;
+use nexus_api::values::{environment, option_name};
 use nexus_core::request::MAX_GPUS;
 
 const LONGEST_SECONDS: u64 = 100 * 366 * 86_400;
@@ -24,6 +24,7 @@ pub fn spec(spec: &mut JobSpec) -> Result<(), Problem> {
     for tag in &spec.tags {
         word("tag", tag)?;
     }
+    environments(spec)?;
     if let Some(option) = &spec.gpu_arg {
         option_name(option).map_err(|want| bad("gpu_arg", &format!("{option:?}"), want))?;
     }
@@ -60,6 +61,22 @@ pub fn spec(spec: &mut JobSpec) -> Result<(), Problem> {
         }
     }
     Ok(())
+}
+
+/// At most one, and one that can be meant.
+fn environments(spec: &JobSpec) -> Result<(), Problem> {
+    for (field, value) in [("conda", &spec.conda), ("venv", &spec.venv)] {
+        if let Some(value) = value {
+            environment(value).map_err(|want| bad(field, &format!("{value:?}"), want))?;
+        }
+    }
+    match (&spec.conda, &spec.venv) {
+        (Some(conda), Some(venv)) => {
+            let want = format!("a job runs in one environment, and conda says {conda}: take one of them away");
+            Err(bad("venv", venv, want))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn folder(cwd: &str) -> Result<(), Problem> {

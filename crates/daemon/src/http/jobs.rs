@@ -66,9 +66,9 @@ pub async fn show(
     env_names.extend(row.secret_names.iter().filter(|name| !env.contains_key(*name)).cloned());
     env_names.sort();
     let runs = runs.into_iter().map(view::run).collect();
-    let gpu_arg = row.spec.gpu_arg.clone();
+    let JobSpec { conda, venv, gpu_arg, .. } = row.spec.clone();
     let job = app.view(vec![row], false).await?.remove(0);
-    Ok(Json(JobDetail { job, runs, gpu_arg, env_names, env: query.env.then_some(env) }))
+    Ok(Json(JobDetail { job, runs, conda, venv, gpu_arg, env_names, env: query.env.then_some(env) }))
 }
 
 #[derive(Deserialize)]

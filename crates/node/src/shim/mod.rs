@@ -185,9 +185,7 @@ fn see_through(mut begun: Begun, run: &str, shell: bool, folder: &Folder, report
     // Before the end is told: the next run on these GPUs may be started at once.
     drop(begun.gpus);
     let status = match status {
-        ExitStatus::Exited { code: code @ (126 | 127) } if shell && cause == Cause::Own => {
-            ExitStatus::StartError { error: format!("the shell could not run it (exit {code})"), code: Some(code) }
-        }
+        ExitStatus::Exited { code: code @ (126 | 127) } if shell && cause == Cause::Own => unreached(code, folder),
         other => other,
     };
     let record = ExitRecord {
@@ -219,6 +217,14 @@ fn see_through(mut begun: Begun, run: &str, shell: bool, folder: &Folder, report
     begun.watch.viewers.see_off();
     if let Some(session) = begun.session {
         session.close();
+    }
+}
+
+/// The command was not executed: its environment could not be activated, or the shell could not run it.
+fn unreached(code: i32, folder: &Folder) -> ExitStatus {
+    match folder.take_start_error() {
+        Some(error) => ExitStatus::StartError { error, code: None },
+        None => ExitStatus::StartError { error: format!("the shell could not run it (exit {code})"), code: Some(code) },
     }
 }
 

@@ -16,6 +16,8 @@ mod demo;
 mod doctor;
 mod edit;
 mod edit_job;
+mod environments;
+mod environments_conda;
 mod first;
 mod forget;
 mod gpu_arg;
