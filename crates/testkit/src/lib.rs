@@ -9,7 +9,6 @@ mod database;
 mod gpus;
 mod output;
 pub mod proc;
-mod session;
 mod socket;
 mod terminal;
 mod typist;
@@ -26,7 +25,6 @@ pub use conda::{Conda, make_venv};
 pub use gpus::{FakeGpu, FakeGpus};
 pub use output::Output;
 pub use proc::{alive, children_marked, cmdline};
-pub use session::Session;
 pub use socket::request;
 pub use typist::Typist;
 
