@@ -67,7 +67,8 @@ impl Folder {
         let mut bytes = Vec::new();
         file.take(SENTENCE_BYTES).read_to_end(&mut bytes).ok()?;
         let _ = fs::remove_file(&path);
-        let sentence = String::from_utf8_lossy(&bytes).split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = String::from_utf8_lossy(&bytes).replace(char::is_control, " ");
+        let sentence = text.split_whitespace().collect::<Vec<_>>().join(" ");
         (!sentence.is_empty()).then_some(sentence)
     }
 
@@ -146,6 +147,20 @@ mod tests {
         });
         assert!(Folder::take(temporary.path()).unwrap().is_some());
         release.join().unwrap();
+    }
+
+    #[test]
+    fn why_the_command_was_not_reached_is_one_line_and_taken_once() {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = Folder::take(&temporary.path().join("run")).unwrap().unwrap();
+        assert_eq!(folder.take_start_error(), None);
+        let path = folder.path().join(START_ERROR);
+        fs::write(&path, format!("there is no\n  environment\u{7} {}\n", "ä".repeat(5000))).unwrap();
+        let told = folder.take_start_error().unwrap();
+        assert!(told.starts_with("there is no environment ä") && told.len() < 2100, "{told}");
+        assert_eq!(folder.take_start_error(), None);
+        fs::create_dir(&path).unwrap();
+        assert_eq!(folder.take_start_error(), None, "what cannot be read says nothing");
     }
 
     #[test]
