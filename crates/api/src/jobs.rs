@@ -63,6 +63,15 @@ pub struct JobSpec {
     /// Standard error on the very terminal of the rest: for a shell that somebody sits in.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_terminal: bool,
+    /// The conda environment it runs in: its name, or its folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conda: Option<String>,
+    /// The virtual environment of Python it runs in: its folder, which may count from `cwd`. Never beside `conda`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub venv: Option<String>,
+    /// An option of the command, as in `--cuda`, that is told the numbers of its GPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_arg: Option<String>,
 }
 
 impl JobSpec {
@@ -91,6 +100,9 @@ impl JobSpec {
             checkpoint_of: None,
             session: None,
             one_terminal: false,
+            conda: None,
+            venv: None,
+            gpu_arg: None,
         }
     }
 }
@@ -283,6 +295,13 @@ pub struct JobDetail {
     #[serde(flatten)]
     pub job: Job,
     pub runs: Vec<Run>,
+    /// As in the spec; so the next two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conda: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub venv: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_arg: Option<String>,
     /// Names only, unless values were asked for.
     pub env_names: Vec<String>,
     pub env: Option<Env>,

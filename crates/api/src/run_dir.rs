@@ -14,6 +14,8 @@ pub const EXIT: &str = "exit.json";
 pub const STDOUT: &str = "stdout.log";
 pub const STDERR: &str = "stderr.log";
 pub const ORDER: &str = "order.idx";
+/// Why the environment of a run could not be activated; the script that tried writes it.
+pub const START_ERROR: &str = "start_error";
 
 /// Tells the processes of a run: each is started with the path of its run directory in this variable.
 pub const RUN_DIR_VARIABLE: &str = "NEXUS_RUN_DIR";

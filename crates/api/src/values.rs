@@ -72,6 +72,24 @@ pub fn mebibytes_text(mib: u64) -> String {
     }
 }
 
+/// Name or folder of an environment. One that begins with a dash would be an option to who activates it.
+pub fn environment(text: &str) -> Result<String, String> {
+    match text.is_empty() || text.starts_with('-') || text.contains(char::is_control) {
+        true => Err("an environment is a name or a folder, in one line".into()),
+        false => Ok(text.to_string()),
+    }
+}
+
+/// `--cuda`: an option as programs have them, without a value, and with nothing that a shell would act on.
+pub fn option_name(text: &str) -> Result<String, String> {
+    let name = text.strip_prefix("--").or_else(|| text.strip_prefix('-')).unwrap_or_default();
+    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+    match plain && name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        true => Ok(text.to_string()),
+        false => Err(format!("{text} is no option of a program, as in --cuda")),
+    }
+}
+
 /// `0-3,5`
 pub fn gpu_list(text: &str) -> Result<Vec<u16>, String> {
     let wrong = || format!("{text} is no list of GPUs, as in 0-3,5");

@@ -78,6 +78,9 @@ const SAMPLES: &[Sample] = &[
     ("queue_edited", reads_and_writes::<QueueEdited>),
     ("job_edit", reads_and_writes::<JobEdit>),
     ("job_edited", reads_and_writes::<JobEdited>),
+    ("job_spec_conda", reads_and_writes::<JobSpec>),
+    ("job_spec_venv", reads_and_writes::<JobSpec>),
+    ("job_detail_conda", reads_and_writes::<JobDetail>),
 ];
 
 /// Names a script may rely on: the list of the specification.

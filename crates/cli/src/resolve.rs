@@ -33,6 +33,7 @@ pub fn resolve(args: &AddArgs, around: Surroundings) -> Result<JobSpec, Usage> {
         Some(dir) => absolute(dir, &around.cwd),
         None => around.cwd.clone(),
     };
+    let (conda, venv) = values::environments(args.conda.as_deref(), args.venv.as_deref())?;
     let (env, env_given) = env(args, around.env, &around.env_files)?;
     let out = args.out.as_ref().map(|file| text_of("--out", absolute(file, &around.cwd))).transpose()?;
     Ok(JobSpec {
@@ -59,6 +60,9 @@ pub fn resolve(args: &AddArgs, around: Surroundings) -> Result<JobSpec, Usage> {
         checkpoint_of: None,
         session: args.screen.then_some(Session::Screen),
         one_terminal: false,
+        conda,
+        venv,
+        gpu_arg: args.gpu_arg.as_deref().map(values::gpu_arg).transpose()?,
     })
 }
 
@@ -306,6 +310,7 @@ mod tests {
             &["--time", "0s", "x"],
             &["--tag", "a b", "x"],
             &["--name", "", "x"],
+            &["--conda", "a", "--venv", "b", "x"],
         ] {
             assert!(typed(words).is_err(), "{words:?}");
         }

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 Examples:
   nexus add \"python train.py --model gpt2\"
   nexus add --gpus 2 --time 4h python train.py --lr 3
+  nexus add --conda torch python train.py
   nexus add --gpus 0 \"tar czf data.tgz data && rm -r data\"")]
 pub struct AddArgs {
     /// A name, for name:x
@@ -72,6 +73,12 @@ pub struct AddArgs {
     /// Sets the variables of a file with lines NAME=value
     #[arg(long, value_name = "FILE")]
     pub env_file: Vec<PathBuf>,
+    /// Runs it in this conda environment, a name or a folder; by conda, mamba or micromamba
+    #[arg(long, value_name = "ENV")]
+    pub conda: Option<String>,
+    /// Runs it in this virtual environment of Python
+    #[arg(long, value_name = "DIR")]
+    pub venv: Option<String>,
     /// The folder it runs in [default: this one]
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<PathBuf>,
@@ -90,6 +97,9 @@ pub struct AddArgs {
     /// Lets it have paused GPUs too
     #[arg(long)]
     pub force: bool,
+    /// Tells the command its GPUs by number in this argument of its own, as in --gpu-arg=--cuda; all GPUs are visible
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    pub gpu_arg: Option<String>,
     /// Shows it in a session of GNU screen too: screen -r nexus_job_ID; closing that ends the job
     #[arg(long)]
     pub screen: bool,

@@ -71,6 +71,34 @@ pub fn gpu_list(option: &str, text: &str) -> Result<Vec<u16>, Usage> {
     nexus_api::values::gpu_list(text).map_err(bad)
 }
 
+/// `--cuda`
+pub fn gpu_arg(text: &str) -> Result<String, Usage> {
+    nexus_api::values::option_name(text).map_err(|_| {
+        let named = text.trim_start_matches('-');
+        let hint = match nexus_api::values::option_name(&format!("--{named}")) {
+            Ok(option) => format!("--gpu-arg={option}"),
+            Err(_) => "--gpu-arg=--cuda".into(),
+        };
+        Usage::new(format!("--gpu-arg takes the name of an option of your program, and {text:?} is none"), hint)
+    })
+}
+
+/// What `--conda` and `--venv` say; one of them at most.
+pub fn environments(conda: Option<&str>, venv: Option<&str>) -> Result<(Option<String>, Option<String>), Usage> {
+    let named = |option: &str, example: &str, text: &str| {
+        let wrong = |_| Usage::new(format!("{option} cannot be {text:?}"), format!("{option} {example}"));
+        nexus_api::values::environment(text).map_err(wrong)
+    };
+    if conda.is_some() && venv.is_some() {
+        let error = "--conda and --venv both name an environment, and a job runs in one";
+        return Err(Usage::new(error, "leave out one of them"));
+    }
+    Ok((
+        conda.map(|text| named("--conda", "torch, or --conda ./env", text)).transpose()?,
+        venv.map(|text| named("--venv", ".venv", text)).transpose()?,
+    ))
+}
+
 /// `USR1@120s`
 pub fn signal_before(text: &str) -> Result<SignalBefore, Usage> {
     let Some((name, before)) = text.split_once('@') else {
@@ -171,6 +199,18 @@ mod tests {
         assert_eq!(hint(signal_before("USR1")), "--signal USR1@120s");
         for bad in ["USR1@120", "NO@1s", "@1s", "USR1@"] {
             assert!(signal_before(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_argument_for_gpus_is_an_option() {
+        for fine in ["--cuda", "-g", "--gpu_ids", "--trainer.devices"] {
+            assert_eq!(gpu_arg(fine).as_deref(), Ok(fine));
+        }
+        assert_eq!(hint(gpu_arg("cuda")), "--gpu-arg=--cuda");
+        assert_eq!(hint(gpu_arg("gpu_ids")), "--gpu-arg=--gpu_ids");
+        for bad in ["", "-", "--", "--cuda=", "--cuda 0", "-1", "--a;b", "---x", "--é"] {
+            assert!(gpu_arg(bad).is_err(), "{bad}");
         }
     }
 

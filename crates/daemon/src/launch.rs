@@ -8,9 +8,12 @@ use nexus_api::jobs::{JobSpec, Session};
 use nexus_api::run_dir::{self, EnvFile, RunSpec, ScreenSpec, Warning};
 use nexus_core::ids::RunId;
 use nexus_core::machine::Gpu;
+use nexus_core::request::GpuSet;
 use nexus_core::run::Lease;
 
+use crate::activation;
 use crate::config::{Config, Visible};
+use crate::gpu_arg;
 use crate::store::Launch;
 
 /// Window of a job whose submitter had none.
@@ -22,6 +25,8 @@ pub struct RunSpecs {
     pub log_dir: PathBuf,
     /// The configured shell, or `sh`.
     pub shell: PathBuf,
+    /// Activates environments, whose scripts are often more than `sh` can read.
+    activator: PathBuf,
     pub config: Config,
     /// Where screen sessions are if screen's own folder cannot be used.
     pub screens: PathBuf,
@@ -31,30 +36,37 @@ pub struct RunSpecs {
 
 impl RunSpecs {
     pub fn new(config: Config, log_dir: PathBuf, screens: PathBuf, checkpoints: PathBuf) -> RunSpecs {
-        RunSpecs { log_dir, shell: find_shell(&config), config, screens, checkpoints }
+        let (shell, activator) = (find_shell(&config.shell), find_shell("bash"));
+        RunSpecs { log_dir, shell, activator, config, screens, checkpoints }
     }
 
     /// Runs that start from now on follow this.
     pub fn follow(&mut self, config: Config) {
-        self.shell = find_shell(&config);
+        self.shell = find_shell(&config.shell);
         self.config = config;
     }
 
     /// `gpus` are those of the machine: the lease names them by number.
     pub fn run_spec(&self, run: RunId, lease: &Lease, launch: Launch, gpus: &[Gpu]) -> RunSpec {
-        let real: Vec<&Gpu> = gpus.iter().filter(|gpu| lease.gpus.contains(gpu.index) && !gpu.simulated).collect();
-        let uuids: Vec<String> = real.iter().map(|gpu| gpu.uuid.clone()).collect();
-        // One that vanished a moment ago has no UUID here: then numbers must do.
-        let by_uuid = self.config.gpus.visible == Visible::Uuid && uuids.len() == lease.gpus.len();
-        let visible = if by_uuid { uuids.join(",") } else { lease.gpus.to_string() };
+        let gpu_arg = launch.spec.gpu_arg.clone().filter(|_| !lease.gpus.is_empty());
+        let visible = match gpu_arg {
+            Some(_) => self.visible(all_up_to_the_last(lease.gpus, gpus), gpus),
+            None => self.visible(lease.gpus, gpus),
+        };
+        let gpu_locks = uuids(lease.gpus, gpus);
         let checkpoints_of = launch.spec.checkpoint_of.clone().unwrap_or_else(|| run.job.to_string());
         let checkpoint_dir = self.checkpoints.join(checkpoints_of);
         let mut env = environment(run, lease, visible, &launch);
         env.insert("NEXUS_CHECKPOINT_DIR".into(), checkpoint_dir.to_string_lossy().into_owned());
+        let activation = activation::before(&launch.spec, &self.activator);
         let dir = launch.dir;
         let JobSpec { command, cwd, env_given, request, tty, window, out, session, one_terminal, .. } = launch.spec;
         let (columns, rows) = window.filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or(USUAL_WINDOW);
-        let (argv, shell) = self.argv(command);
+        let command = match gpu_arg {
+            Some(option) => gpu_arg::told(command, &option, &lease.gpus.to_string()),
+            None => command,
+        };
+        let (argv, shell) = self.argv(command, activation);
         let grace_ms =
             request.grace_seconds.map_or(self.config.grace.as_millis() as u64, |grace| grace.saturating_mul(1000));
         RunSpec {
@@ -79,12 +91,22 @@ impl RunSpecs {
             // The node knows these two.
             reports: PathBuf::new(),
             cgroup_base: None,
-            gpu_locks: uuids,
+            gpu_locks,
             gpu_locks_shared: lease.share.is_some(),
             screen: self.screen(run, session),
             one_terminal,
             memory_max_mib: (lease.ram_mib > 0).then(|| lease.ram_mib.into()),
             checkpoint_dir: Some(checkpoint_dir),
+        }
+    }
+
+    /// What `CUDA_VISIBLE_DEVICES` says of these.
+    fn visible(&self, seen: GpuSet, gpus: &[Gpu]) -> String {
+        let uuids = uuids(seen, gpus);
+        // One that vanished a moment ago has no UUID here: then numbers must do.
+        match self.config.gpus.visible == Visible::Uuid && uuids.len() == seen.len() {
+            true => uuids.join(","),
+            false => seen.to_string(),
         }
     }
 
@@ -97,25 +119,52 @@ impl RunSpecs {
 
     /// What is executed: the user's command, after the prelude, behind the runner; and whether exit 126 and 127 mean
     /// that it could not be, as shells and programs that run others have it.
-    fn argv(&self, command: Command) -> (Vec<String>, bool) {
-        let shell = self.shell.to_string_lossy().into_owned();
+    fn argv(&self, command: Command, activation: Option<Vec<String>>) -> (Vec<String>, bool) {
+        if let Some(activation) = activation {
+            // The runner comes last: it may be a program of the environment.
+            let parts = [self.after_prelude(), activation, self.config.runner.clone(), self.plain(command)];
+            return (parts.concat(), true);
+        }
         let (argv, by_shell) = match (command, &self.config.prelude) {
             (Command::Argv(argv), None) => (argv, false),
-            (Command::Argv(argv), Some(prelude)) => {
-                let script = format!("{prelude}\nexec \"$@\"");
-                ([vec![shell.clone(), "-c".into(), script, shell], argv].concat(), true)
-            }
-            (Command::Shell(text), None) => (vec![shell, "-c".into(), text], true),
-            (Command::Shell(text), Some(prelude)) => (vec![shell, "-c".into(), format!("{prelude}\n{text}")], true),
+            (Command::Argv(argv), Some(_)) => ([self.after_prelude(), argv].concat(), true),
+            (Command::Shell(text), Some(prelude)) => (self.plain(Command::Shell(format!("{prelude}\n{text}"))), true),
+            (command, None) => (self.plain(command), true),
         };
         let by_another = by_shell || !self.config.runner.is_empty();
         ([self.config.runner.clone(), argv].concat(), by_another)
     }
+
+    /// A shell that runs the prelude and becomes what stands behind it; nothing without one.
+    fn after_prelude(&self) -> Vec<String> {
+        let Some(prelude) = &self.config.prelude else { return vec![] };
+        let shell = self.shell.to_string_lossy().into_owned();
+        vec![shell.clone(), "-c".into(), format!("{prelude}\nexec \"$@\""), shell]
+    }
+
+    fn plain(&self, command: Command) -> Vec<String> {
+        match command {
+            Command::Argv(argv) => argv,
+            Command::Shell(text) => vec![self.shell.to_string_lossy().into_owned(), "-c".into(), text],
+        }
+    }
 }
 
-/// The configured shell, or `sh`.
-fn find_shell(config: &Config) -> PathBuf {
-    find_program(&config.shell).or_else(|| find_program("sh")).unwrap_or_else(|| "/bin/sh".into())
+/// Of the real ones among these.
+fn uuids(wanted: GpuSet, gpus: &[Gpu]) -> Vec<String> {
+    let real = gpus.iter().filter(|gpu| wanted.contains(gpu.index) && !gpu.simulated);
+    real.map(|gpu| gpu.uuid.clone()).collect()
+}
+
+/// All GPUs of the machine, without a gap: CUDA counts those it is shown, and its numbers must be the machine's.
+fn all_up_to_the_last(leased: GpuSet, gpus: &[Gpu]) -> GpuSet {
+    let last = leased.iter().chain(gpus.iter().map(|gpu| gpu.index)).max();
+    last.into_iter().flat_map(|last| 0..=last).collect()
+}
+
+/// This shell, or `sh`.
+fn find_shell(name: &str) -> PathBuf {
+    find_program(name).or_else(|| find_program("sh")).unwrap_or_else(|| "/bin/sh".into())
 }
 
 /// The submitter's environment, then what nobody can override.
@@ -159,9 +208,13 @@ mod tests {
     }
 
     fn run_spec(visible: Visible, leased: &[u16], gpus: &[Gpu]) -> RunSpec {
+        let spec = serde_json::from_str(r#"{"command": {"shell": "true"}, "cwd": "/"}"#).unwrap();
+        run_spec_of(spec, visible, leased, gpus)
+    }
+
+    fn run_spec_of(spec: JobSpec, visible: Visible, leased: &[u16], gpus: &[Gpu]) -> RunSpec {
         let config = Config { gpus: GpuConfig { visible, ..GpuConfig::default() }, ..Config::default() };
         let specs = RunSpecs::new(config, "/logs".into(), "/screens".into(), "/checkpoints".into());
-        let spec = serde_json::from_str(r#"{"command": {"shell": "true"}, "cwd": "/"}"#).unwrap();
         let launch =
             Launch { spec, env: Arc::default(), secrets: Env::new(), dir: "/logs/job_abc".into(), last_failure: None };
         let gpus_of = leased.iter().copied().collect();
@@ -190,6 +243,28 @@ mod tests {
             assert_eq!(value("CUDA_VISIBLE_DEVICES"), Some(seen), "{visible:?} {leased:?}");
             assert_eq!(value("NEXUS_GPU_ID"), Some(numbers.join(",").as_str()), "{visible:?} {leased:?}");
             assert_eq!(spec.gpu_locks, locks, "{visible:?} {leased:?}");
+        }
+    }
+    #[test]
+    fn a_job_that_is_told_its_gpus_sees_all_of_them() {
+        let real = [gpu(0, false), gpu(1, false), gpu(2, false)];
+        type Case<'a> = (Visible, &'a [u16], &'a [Gpu], &'a str, &'a str);
+        let table: [Case; 5] = [
+            (Visible::Index, &[1], &real, "true --cuda 1", "0,1,2"),
+            (Visible::Uuid, &[1, 2], &real, "true --cuda 1,2", "GPU-0,GPU-1,GPU-2"),
+            (Visible::Index, &[], &real, "true", ""),
+            // One vanished: the numbers of the others stay.
+            (Visible::Uuid, &[2], &[gpu(0, false), gpu(2, false)], "true --cuda 2", "0,1,2"),
+            (Visible::Index, &[1], &[gpu(0, true), gpu(1, true)], "true --cuda 1", "0,1"),
+        ];
+        for (visible, leased, gpus, text, seen) in table {
+            let asked =
+                JobSpec { gpu_arg: Some("--cuda".into()), ..JobSpec::new(Command::Shell("true".into()), "/".into()) };
+            let spec = run_spec_of(asked, visible, leased, gpus);
+            let value = |name: &str| spec.env.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+            assert_eq!((spec.argv[2].as_str(), value("CUDA_VISIBLE_DEVICES")), (text, Some(seen)), "{leased:?}");
+            let own = gpus.iter().filter(|gpu| leased.contains(&gpu.index) && !gpu.simulated);
+            assert_eq!(spec.gpu_locks, own.map(|gpu| gpu.uuid.clone()).collect::<Vec<_>>(), "{leased:?}");
         }
     }
 }

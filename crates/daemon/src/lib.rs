@@ -2,9 +2,11 @@
 //!
 //! Prints nothing: what it has to say goes to service.log, to clients, or to whoever started it.
 
+pub mod activation;
 mod clock;
 pub mod config;
 mod engine;
+mod gpu_arg;
 mod gpus;
 mod home;
 mod http;

@@ -4,11 +4,11 @@
 
 mod cast;
 mod chance;
+mod conda;
 mod database;
 mod gpus;
 mod output;
 pub mod proc;
-mod session;
 mod socket;
 mod terminal;
 mod typist;
@@ -21,10 +21,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 pub use chance::Chance;
+pub use conda::{Conda, make_venv};
 pub use gpus::{FakeGpu, FakeGpus};
 pub use output::Output;
 pub use proc::{alive, children_marked, cmdline};
-pub use session::Session;
 pub use socket::request;
 pub use typist::Typist;
 

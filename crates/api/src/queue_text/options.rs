@@ -6,7 +6,9 @@ use nexus_core::ids::JobId;
 use crate::amount::{GpuAmount, NoAmount, Vram};
 use crate::jobs::{JobSpec, RetryOn, Session, SignalBefore};
 use crate::signals;
-use crate::values::{duration, gpu_list, gpu_list_text, limit, mebibytes, mebibytes_text, number};
+use crate::values::{
+    duration, environment, gpu_list, gpu_list_text, limit, mebibytes, mebibytes_text, number, option_name,
+};
 
 /// What a text may say of a job beside its command.
 struct Meaning {
@@ -179,6 +181,24 @@ const MEANINGS: &[Meaning] = &[
             spec.request.force = is_set(text)?;
             Ok(())
         },
+    },
+    Meaning {
+        name: "conda",
+        default: "none",
+        write: |spec| spec.conda.clone(),
+        read: |spec, text| put_some(&mut spec.conda, text, environment),
+    },
+    Meaning {
+        name: "venv",
+        default: "none",
+        write: |spec| spec.venv.clone(),
+        read: |spec, text| put_some(&mut spec.venv, text, environment),
+    },
+    Meaning {
+        name: "gpu-arg",
+        default: "none",
+        write: |spec| spec.gpu_arg.clone(),
+        read: |spec, text| put_some(&mut spec.gpu_arg, text, option_name),
     },
     Meaning {
         name: HOLD,

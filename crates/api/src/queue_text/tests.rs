@@ -59,6 +59,9 @@ fn every_option() -> Vec<(JobSpec, &'static str)> {
         (with(|spec| spec.tty = Some(false)), " no-tty"),
         (with(|spec| spec.session = Some(Session::Screen)), " screen"),
         (with(|spec| spec.request.force = true), " force"),
+        (with(|spec| spec.conda = Some("torch 2".into())), " conda='torch 2'"),
+        (with(|spec| spec.venv = Some(".venv".into())), " venv=.venv"),
+        (with(|spec| spec.gpu_arg = Some("--cuda".into())), " gpu-arg=--cuda"),
         (with(|spec| spec.hold = true), " hold"),
         (with(|spec| spec.command = Command::Argv(vec!["true".into()])), " argv"),
     ]

@@ -62,6 +62,7 @@ pub async fn run(args: DoctorArgs, app: &App) -> Result<ExitCode, CliError> {
         memory_check(service.as_ref()),
         program_check("bash", "commands run in sh instead", "install bash"),
         program_check("screen", "jobs cannot be shown in GNU screen (--screen)", "install screen if you want that"),
+        conda_check(nexus_daemon::activation::find_conda()),
         gpu_check(status.as_ref()),
     ];
     let of_service = |service| [driver_check(service), locks_check(service), jobs_file_check(service)];
@@ -210,6 +211,12 @@ fn program_check(name: &'static str, without: &str, mend: &str) -> Finding {
         Some(place) => found(name, Level::Ok, place.display().to_string(), None),
         None => found(name, Level::Warn, format!("not found: {without}"), Some(mend)),
     }
+}
+
+/// Many do without: it is no fault that there is none.
+fn conda_check(tool: Option<String>) -> Finding {
+    let says = tool.unwrap_or_else(|| "none found; only jobs with --conda need one".into());
+    found("conda", Level::Ok, says, None)
 }
 
 fn gpu_check(status: Option<&Status>) -> Finding {

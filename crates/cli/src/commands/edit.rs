@@ -102,6 +102,12 @@ pub struct EditArgs {
     /// Sets the variables of a file with lines NAME=value
     #[arg(long, value_name = "FILE")]
     pub env_file: Vec<PathBuf>,
+    /// Runs it in this conda environment, a name or a folder
+    #[arg(long, value_name = "ENV")]
+    pub conda: Option<String>,
+    /// Runs it in this virtual environment of Python
+    #[arg(long, value_name = "DIR")]
+    pub venv: Option<String>,
     /// The folder it runs in
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<PathBuf>,
@@ -123,6 +129,9 @@ pub struct EditArgs {
     /// Lets it have paused GPUs too
     #[arg(long)]
     pub force: bool,
+    /// Tells the command its GPUs by number in this argument of its own, as in --gpu-arg=--cuda
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    pub gpu_arg: Option<String>,
     /// Prints what changed as JSON
     #[arg(long)]
     pub json: bool,
@@ -190,6 +199,9 @@ fn wanted(args: &EditArgs, raw: &[OsString]) -> Result<JobEdit, CliError> {
         ("no-tty", set(args.no_tty)),
         ("screen", set(args.screen)),
         ("force", set(args.force)),
+        ("conda", args.conda.clone()),
+        ("venv", args.venv.clone()),
+        ("gpu-arg", args.gpu_arg.clone()),
     ];
     let options: BTreeMap<String, String> =
         given.into_iter().filter_map(|(name, value)| Some((name.to_string(), value?))).collect();
@@ -223,6 +235,8 @@ fn sensible(args: &EditArgs) -> Result<(), Usage> {
     given(&args.time).map(|text| values::duration("--time", text)).transpose()?;
     given(&args.grace).map(|text| values::duration("--grace", text)).transpose()?;
     given(&args.signal).map(values::signal_before).transpose()?;
+    values::environments(given(&args.conda), given(&args.venv))?;
+    given(&args.gpu_arg).map(values::gpu_arg).transpose()?;
     for list in args.on.iter().filter(|list| !list.is_empty()) {
         values::gpu_list("--on", list)?;
     }

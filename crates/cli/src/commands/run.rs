@@ -96,6 +96,9 @@ fn refuse(args: &RunArgs) -> Result<(), Usage> {
             "nexus add --json, or nexus show --json",
         ));
     }
+    if typed.command.is_empty() && typed.gpu_arg.is_some() {
+        return Err(Usage::new("--gpu-arg is for a command, and there is none", "nexus run --gpu-arg=--cuda COMMAND"));
+    }
     if typed.copies != 1 {
         return Err(Usage::new("run stays with one job", format!("nexus add -x {} … queues copies", typed.copies)));
     }

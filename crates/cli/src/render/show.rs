@@ -17,6 +17,9 @@ const VALUE_COLUMN: usize = 13;
 pub fn show(detail: &JobDetail, screen: Option<&Screen>, capacity: Capacity, now: &Zoned, paint: Paint) -> String {
     let mut lines = Lines(String::new());
     what(&mut lines, &detail.job, paint);
+    lines.some("Conda", detail.conda.as_deref());
+    lines.some("Venv", detail.venv.as_deref());
+    lines.some("GPU option", detail.gpu_arg.as_deref());
     state(&mut lines, &detail.job, capacity, now, paint);
     times(&mut lines, &detail.job, now, paint);
     files(&mut lines, &detail.job);
@@ -224,8 +227,16 @@ mod tests {
             vram_mib: None,
             peak_vram_mib: None,
         };
-        let detail =
-            JobDetail { job, runs: vec![run], env_names: vec!["PATH".into()], env: None, checkpoint_dir: None };
+        let detail = JobDetail {
+            job,
+            runs: vec![run],
+            conda: Some("torch".into()),
+            venv: None,
+            gpu_arg: Some("--cuda".into()),
+            env_names: vec!["PATH".into()],
+            env: None,
+            checkpoint_dir: None,
+        };
         assert_eq!(
             show(&detail, None, Capacity { gpus: 2, cpus: 8 }, &samples::now(), PLAIN),
             "\
@@ -236,6 +247,8 @@ Folder:      /work
 Needs:       1 GPU
 Priority:    0 (low first)
 Tags:        a b
+Conda:       torch
+GPU option:  --cuda
 State:       failed (exit 1)
 Detail:      the command ended with 1
 Exit code:   1

@@ -47,6 +47,8 @@ const NOTES: &str = "
 - **prelude** is put before a shell command, a newline between them, in the same shell. A command of several words \
 gets a shell for it, `bash -c 'PRELUDE; exec \"$@\"'`, and stays word for word what it was. The command that is shown \
 is the one that was typed.
+- With `--conda` or `--venv` (see [environments](environments.md)) the order is prelude, activation, runner, command: the \
+runner may be a program of the environment, and of the prelude counts what it exports.
 - **runner** is put before all that: `nice -n 10 bash -c …`. With it, exit 126 and 127 mean that the command could not \
 be started.
 - **env_file**: `--env` goes over `--env-file` goes over this file goes over the submitter's environment. It is read \

@@ -5,6 +5,7 @@ use std::path::Path;
 use nexus_api::amount::GpuAmount;
 use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
+use nexus_api::values::{environment, option_name};
 use nexus_core::ids::JobId;
 use nexus_core::request::{MAX_GPUS, Model};
 
@@ -27,6 +28,10 @@ pub fn spec(spec: &mut JobSpec) -> Result<(), Problem> {
     }
     if let Some(id) = spec.checkpoint_of.as_ref().filter(|id| id.parse::<JobId>().is_err()) {
         return Err(bad("checkpoint_of", id, "the id of a job".into()));
+    }
+    environments(spec)?;
+    if let Some(option) = &spec.gpu_arg {
+        option_name(option).map_err(|want| bad("gpu_arg", &format!("{option:?}"), want))?;
     }
     let request = &mut spec.request;
     let amount = *request.gpus.get_or_insert(GpuAmount::ONE);
@@ -68,6 +73,22 @@ pub fn spec(spec: &mut JobSpec) -> Result<(), Problem> {
         }
     }
     Ok(())
+}
+
+/// At most one, and one that can be meant.
+fn environments(spec: &JobSpec) -> Result<(), Problem> {
+    for (field, value) in [("conda", &spec.conda), ("venv", &spec.venv)] {
+        if let Some(value) = value {
+            environment(value).map_err(|want| bad(field, &format!("{value:?}"), want))?;
+        }
+    }
+    match (&spec.conda, &spec.venv) {
+        (Some(conda), Some(venv)) => {
+            let want = format!("a job runs in one environment, and conda says {conda}: take one of them away");
+            Err(bad("venv", venv, want))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn folder(cwd: &str) -> Result<(), Problem> {

@@ -65,10 +65,12 @@ pub async fn show(
     env_names.extend(row.secret_names.iter().filter(|name| !env.contains_key(*name)).cloned());
     env_names.sort();
     let runs = runs.into_iter().map(view::run).collect();
+    let JobSpec { conda, venv, gpu_arg, .. } = row.spec.clone();
     let checkpoints = app.checkpoints_of(&row).filter(|folder| folder.is_dir());
     let checkpoint_dir = checkpoints.map(|folder| folder.display().to_string());
     let job = app.view(vec![row], false).await?.remove(0);
-    Ok(Json(JobDetail { job, runs, env_names, env: query.env.then_some(env), checkpoint_dir }))
+    let env = query.env.then_some(env);
+    Ok(Json(JobDetail { job, runs, conda, venv, gpu_arg, env_names, env, checkpoint_dir }))
 }
 
 #[derive(Deserialize)]

@@ -2,13 +2,13 @@
 //! and the record at the end.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nexus_api::run_dir::{EXIT, ExitRecord, STARTED, Started};
+use nexus_api::run_dir::{EXIT, ExitRecord, START_ERROR, STARTED, Started};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
@@ -17,6 +17,9 @@ const LOCK_PATIENCE: Duration = Duration::from_millis(100);
 
 /// The marker's size is taken at once, so that a disk that fills up later cannot keep the shim from saying who it is.
 const MARKER_BYTES: usize = 1024;
+
+/// More of a sentence is cut off: a report has to fit into one message.
+const SENTENCE_BYTES: u64 = 2000;
 
 pub struct Folder {
     path: PathBuf,
@@ -54,6 +57,19 @@ impl Folder {
         let mut text = serde_json::to_vec(started)?;
         text.resize(text.len().max(MARKER_BYTES), b' ');
         self.marker.write_all_at(&text, 0)
+    }
+
+    /// Takes the sentence that says why the command was never reached, if there is one. The record has it from now on.
+    pub fn take_start_error(&self) -> Option<String> {
+        let path = self.path.join(START_ERROR);
+        // Without waiting: the job may have put anything there.
+        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path).ok()?;
+        let mut bytes = Vec::new();
+        file.take(SENTENCE_BYTES).read_to_end(&mut bytes).ok()?;
+        let _ = fs::remove_file(&path);
+        let text = String::from_utf8_lossy(&bytes).replace(char::is_control, " ");
+        let sentence = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        (!sentence.is_empty()).then_some(sentence)
     }
 
     /// Nothing began here: the run may be started by another.
@@ -131,6 +147,20 @@ mod tests {
         });
         assert!(Folder::take(temporary.path()).unwrap().is_some());
         release.join().unwrap();
+    }
+
+    #[test]
+    fn why_the_command_was_not_reached_is_one_line_and_taken_once() {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = Folder::take(&temporary.path().join("run")).unwrap().unwrap();
+        assert_eq!(folder.take_start_error(), None);
+        let path = folder.path().join(START_ERROR);
+        fs::write(&path, format!("there is no\n  environment\u{7} {}\n", "ä".repeat(5000))).unwrap();
+        let told = folder.take_start_error().unwrap();
+        assert!(told.starts_with("there is no environment ä") && told.len() < 2100, "{told}");
+        assert_eq!(folder.take_start_error(), None);
+        fs::create_dir(&path).unwrap();
+        assert_eq!(folder.take_start_error(), None, "what cannot be read says nothing");
     }
 
     #[test]

@@ -208,8 +208,7 @@ fn see_through(mut begun: Begun, run: &str, shell: bool, folder: &Folder, report
     drop(begun.gpus);
     drop(begun.checkpoints);
     if let (ExitStatus::Exited { code: code @ (126 | 127) }, true, Cause::Own) = (&end.status, shell, end.cause) {
-        let error = format!("the shell could not run it (exit {code})");
-        end.status = ExitStatus::StartError { error, code: Some(*code) };
+        end.status = unreached(*code, folder);
     }
     let oom = begun.evidence.judge(&end, begun.watch.tree.memory(), folder.path());
     let End { status, cause, .. } = end;
@@ -243,6 +242,14 @@ fn see_through(mut begun: Begun, run: &str, shell: bool, folder: &Folder, report
     begun.watch.viewers.see_off();
     if let Some(session) = begun.session {
         session.close();
+    }
+}
+
+/// The command was not executed: its environment could not be activated, or the shell could not run it.
+fn unreached(code: i32, folder: &Folder) -> ExitStatus {
+    match folder.take_start_error() {
+        Some(error) => ExitStatus::StartError { error, code: None },
+        None => ExitStatus::StartError { error: format!("the shell could not run it (exit {code})"), code: Some(code) },
     }
 }
 

@@ -39,6 +39,23 @@ const WRONG: &[(&[&str], &str, &str)] = &[
         "error: --signal USR9@1s: there is no signal USR9",
         "hint: --signal USR1@120s",
     ),
+    (
+        &["--conda", "a", "--venv", "b", "x"],
+        "error: --conda and --venv both name an environment, and a job runs in one",
+        "hint: leave out one of them",
+    ),
+    (&["--conda", "", "x"], "error: --conda cannot be \"\"", "hint: --conda torch, or --conda ./env"),
+    (&["--venv=-x", "x"], "error: --venv cannot be \"-x\"", "hint: --venv .venv"),
+    (
+        &["--gpu-arg", "cuda", "x"],
+        "error: --gpu-arg takes the name of an option of your program, and \"cuda\" is none",
+        "hint: --gpu-arg=--cuda",
+    ),
+    (
+        &["--gpu-arg=", "x"],
+        "error: --gpu-arg takes the name of an option of your program, and \"\" is none",
+        "hint: --gpu-arg=--cuda",
+    ),
     (&["--env", "X", "x"], "error: --env X is no variable", "hint: --env NAME=value"),
     (
         &["--env", "CUDA_VISIBLE_DEVICES=1", "x"],

@@ -13,7 +13,7 @@ fn what_is_typed_reaches_the_job_and_what_it_says_is_shown() {
     ann.sees(&format!("[attached to {id}; Ctrl+A D detaches]\r\n")).sees("before\r\n");
     ann.types("ann\r").sees("hello ann\r\n");
     ann.types("\x01d").sees(&format!("[detached from {id}; it goes on]\r\n"));
-    assert_eq!(ann.ends(), 0);
+    ann.ends().expect_code(0);
     assert!(ann.is_cooked());
     nexus.in_state(&id, "running");
 
@@ -21,7 +21,7 @@ fn what_is_typed_reaches_the_job_and_what_it_says_is_shown() {
     let mut ben = nexus.at_terminal(SCREEN, &["attach", &id]);
     ben.sees("before\r\n").sees("hello ann\r\n").types("\r");
     ben.sees("[failed (exit 3)").sees(&id);
-    assert_eq!(ben.ends(), 0);
+    ben.ends().expect_code(0);
     assert!(ben.is_cooked());
     // Logs hold the bytes as written, and what was echoed.
     assert_eq!(nexus.stdout_of(&id), "before\nann\n\n");
@@ -36,7 +36,7 @@ fn keys_that_mean_something_to_terminals_reach_the_job() {
     let mut ann = nexus.at_terminal(SCREEN, &["attach", &id]);
     ann.sees("ready").types("\x03").sees("interrupted");
     ann.types("x\x01ay\r").types("\x01bz\r").sees("=x^Ay=^Abz=");
-    assert_eq!(ann.ends(), 0);
+    ann.ends().expect_code(0);
     let raw = nexus.add("stty raw; echo ready; head -c 1 | od -An -tx1");
     let mut ann = nexus.at_terminal(SCREEN, &["attach", &raw]);
     ann.sees("ready").types("\x03").sees(" 03").sees("[completed");
@@ -49,7 +49,7 @@ fn other_ways_to_detach_and_signals_leave_the_terminal_as_it_was() {
     for keys in ["\x01D", "\x01\x04"] {
         let mut ann = nexus.at_terminal(SCREEN, &["attach", &id]);
         ann.sees("begun").types(keys).sees("\r\n").sees("[detached");
-        assert_eq!(ann.ends(), 0);
+        ann.ends().expect_code(0);
         assert!(ann.is_cooked());
     }
     for number in [signal::SIGTERM, 1] {
@@ -57,7 +57,7 @@ fn other_ways_to_detach_and_signals_leave_the_terminal_as_it_was() {
         ann.sees("begun");
         assert!(!ann.is_cooked());
         kill(ann.pid(), number);
-        assert_eq!(ann.ends(), 0);
+        ann.ends().expect_code(0);
         assert!(ann.is_cooked());
     }
     nexus.in_state(&id, "running");
@@ -85,7 +85,7 @@ fn a_job_killed_while_attached_says_so() {
     ann.sees("begun");
     nexus.ok(&["kill", &id]);
     ann.sees("[killed ").sees(&id);
-    assert_eq!(ann.ends(), 0);
+    ann.ends().expect_code(0);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_restart_of_the_service_is_lived_through() {
     ann.sees("[connected again]").types("d\r").sees("<4 d>");
     assert_eq!(ann.shown().matches("<1 a>").count(), 1, "shown twice: {}", ann.shown());
     ann.types("\x01d").sees("[detached");
-    assert_eq!(ann.ends(), 0);
+    ann.ends().expect_code(0);
 }
 
 #[test]
@@ -138,13 +138,13 @@ fn the_service_log_as_it_grows() {
     ann.sees("Service started\r\n");
     nexus.ok(&["pause"]);
     ann.sees("Queue paused by user\r\n").types("x\x03").sees("[the service goes on]");
-    assert_eq!(ann.ends(), 0);
+    ann.ends().expect_code(0);
     let mut ben = nexus.at_terminal(SCREEN, &["attach", "service"]);
     ben.sees("Queue paused by user\r\n").types("\x01d").sees("[the service goes on]");
     let mut eve = nexus.at_terminal(SCREEN, &["attach", "service"]);
     eve.sees("Queue paused by user\r\n");
     nexus.ok(&["stop", "-y"]);
     eve.sees("[the service has ended]");
-    assert_eq!(eve.ends(), 0);
+    eve.ends().expect_code(0);
     assert!(eve.is_cooked());
 }

@@ -52,7 +52,7 @@ fn a_job_without_a_terminal_is_looked_at_and_reads_nothing() {
     ann.sees("out\r\n").sees("err\r\n").types("x").sees("[this job has no terminal and reads nothing]");
     nexus.file("go", "");
     ann.sees("more\r\n").sees("[completed");
-    assert_eq!(ann.ends(), 0);
+    ann.ends().expect_code(0);
 }
 
 #[test]

@@ -102,10 +102,10 @@ fn on_a_terminal_it_says_why_it_waits_and_passes_progress_bars_on() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     nexus.ok(&["pause"]);
     let before = nexus.add_with(&["--hold"], "true");
-    let mut user = nexus.session(SCREEN, &["run", "printf '10%%\\r20%%\\r'; sleep 0; echo done"]);
-    user.shows("  position 2, queue paused: nexus resume");
+    let mut user = nexus.at_terminal(SCREEN, &["run", "printf '10%%\\r20%%\\r'; sleep 0; echo done"]);
+    user.sees("  position 2, queue paused: nexus resume");
     nexus.ok(&["remove", &before]);
-    user.shows("  position 1, queue paused: nexus resume");
+    user.sees("  position 1, queue paused: nexus resume");
     nexus.ok(&["resume"]);
     let done = user.ends().expect_code(0);
     assert!(done.stdout.ends_with("\r\x1b[K10%\r20%\rdone\r\n"), "{:?}", done.stdout);
@@ -155,13 +155,13 @@ fn what_it_cannot_do_is_refused_before_anything_is_made() {
 fn without_a_command_it_is_the_users_shell_on_a_gpu() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     nexus.ok(&["pause"]);
-    let mut user = nexus.session(SCREEN, &["run", "--name", "mine"]);
-    user.shows("queue paused: nexus resume");
+    let mut user = nexus.at_terminal(SCREEN, &["run", "--name", "mine"]);
+    user.sees("queue paused: nexus resume");
     let job = nexus.job("last");
     assert_eq!((&job["argv"], &job["name"], &job["request"]["gpus"]), (&json!(["/bin/sh"]), &json!("mine"), &json!(1)));
     user.ctrl_c();
-    user.shows("kill or detach? [k/d]");
-    user.keys("k");
+    user.sees("kill or detach? [k/d]");
+    user.types("k");
     assert!(user.ends().expect_code(1).stdout.contains("killed (removed) "));
 }
 
@@ -177,7 +177,7 @@ fn the_shell_controls_its_jobs_and_its_exit_code_is_runs() {
     user.sees("ready> ").types("echo GPU $CUDA_VISIBLE_DEVICES\r").sees("GPU 0\r\n").sees("ready> ");
     user.types("sh -c 'echo on; exec sleep 1000'\r").sees("on\r\n").types("\x1a").sees("Stopped").sees("ready> ");
     user.types("exit\r").sees("stopped jobs").types("exit 7\r");
-    assert_eq!(user.ends(), 7);
+    user.ends().expect_code(7);
     assert!(!user.shown().contains("no job control"), "{}", user.shown());
     assert_eq!(nexus.job("last")["exit_code"], 7);
 }

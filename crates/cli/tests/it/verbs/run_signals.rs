@@ -3,7 +3,7 @@
 use std::process::Child;
 
 use nexus_testkit::signal::{SIGHUP, SIGINT, SIGTERM};
-use nexus_testkit::{Nexus, Session, kill, until};
+use nexus_testkit::{Nexus, Typist, kill, until};
 use serde_json::json;
 
 use super::SCREEN;
@@ -22,9 +22,9 @@ fn newest(nexus: &Nexus) -> String {
 }
 
 /// On a terminal, with its job running.
-fn in_front(nexus: &Nexus, words: &[&str]) -> (Session, String) {
-    let mut user = nexus.session(SCREEN, &[&["run"], words].concat());
-    user.shows("ready");
+fn in_front(nexus: &Nexus, words: &[&str]) -> (Typist, String) {
+    let mut user = nexus.at_terminal(SCREEN, &[&["run"], words].concat());
+    user.sees("ready");
     (user, newest(nexus))
 }
 
@@ -47,8 +47,8 @@ fn ctrl_c_asks_and_k_kills() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     let (mut user, id) = in_front(&nexus, &[READY]);
     user.ctrl_c();
-    user.shows(QUESTION);
-    user.keys("xk");
+    user.sees(QUESTION);
+    user.types("xk");
     let done = user.ends().expect_code(1);
     assert!(done.stdout.contains(&format!("ending {id}\r\n")), "{done}");
     assert!(done.stdout.contains(&format!("killed (user) {id} on GPU 0 after ")), "{done}");
@@ -61,8 +61,8 @@ fn ctrl_c_asks_and_d_enter_or_ctrl_c_detach() {
     for answer in ["d", "\n", "\x03"] {
         let (mut user, id) = in_front(&nexus, &[READY]);
         user.ctrl_c();
-        user.shows(QUESTION);
-        user.keys(answer);
+        user.sees(QUESTION);
+        user.types(answer);
         let done = user.ends().expect_code(0);
         let told = format!("detached: {id} goes on; nexus attach {id}\r\n");
         assert!(done.stdout.ends_with(&told), "{answer:?}: {done}");
@@ -76,7 +76,7 @@ fn a_job_that_ends_while_the_user_is_asked_needs_no_answer() {
     let (mut user, _) =
         in_front(&nexus, &["echo ready; until [ -e go ]; do sleep 0.02; done; echo last words; exit 4"]);
     user.ctrl_c();
-    user.shows(QUESTION);
+    user.sees(QUESTION);
     nexus.file("go", "");
     assert!(user.ends().expect_code(4).stdout.ends_with("last words\r\n"));
 }
@@ -85,11 +85,11 @@ fn a_job_that_ends_while_the_user_is_asked_needs_no_answer() {
 fn detached_from_a_paused_queue_it_stays_queued() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     nexus.ok(&["pause"]);
-    let mut user = nexus.session(SCREEN, &["run", READY]);
-    user.shows("queue paused: nexus resume");
+    let mut user = nexus.at_terminal(SCREEN, &["run", READY]);
+    user.sees("queue paused: nexus resume");
     user.ctrl_c();
-    user.shows(QUESTION);
-    user.keys("d");
+    user.sees(QUESTION);
+    user.types("d");
     let id = newest(&nexus);
     let done = user.ends().expect_code(0);
     assert!(done.stdout.contains("detached: ") && done.stdout.contains("stays queued; nexus why "), "{done}");
@@ -130,7 +130,7 @@ fn off_a_terminal_a_hang_up_detaches_quietly() {
 #[test]
 fn on_a_terminal_term_kills_and_closing_it_detaches() {
     let nexus = Nexus::with_gpus(NEXUS, 2);
-    let (user, id) = in_front(&nexus, &[READY]);
+    let (mut user, id) = in_front(&nexus, &[READY]);
     kill(user.pid(), SIGTERM);
     user.ends().expect_code(143);
     assert_eq!(ended(&nexus, &id), ("killed".into(), "user".into()));
@@ -144,11 +144,11 @@ fn who_is_in_a_hurry_leaves_nothing_running() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     let (mut user, id) = in_front(&nexus, &["--grace", "3s", STUBBORN]);
     user.ctrl_c();
-    user.shows(QUESTION);
-    user.keys("k");
-    user.shows(&format!("ending {id}"));
+    user.sees(QUESTION);
+    user.types("k");
+    user.sees(&format!("ending {id}"));
     user.ctrl_c();
-    user.shows(&format!("{id} is ending: when its grace of 3s is over it gets KILL"));
+    user.sees(&format!("{id} is ending: when its grace of 3s is over it gets KILL"));
     user.ends().expect_code(1);
     assert_eq!(nexus.job(&id)["signal"], json!(9), "it got KILL");
     let (child, id) = behind(&nexus, &["--grace", "1s", STUBBORN]);
