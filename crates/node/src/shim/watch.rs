@@ -29,6 +29,9 @@ const LEFT_BYTES: usize = 4 << 20;
 /// Processes that KILL ended of which the numbers are kept.
 const MOST_KILLED: usize = 1000;
 
+/// A terminal gives no more than this at once; less is the last of it.
+const TERMINAL_PART: usize = 4095;
+
 const FIRST_KILL_AGAIN: Duration = Duration::from_millis(10);
 const LAST_KILL_AGAIN: Duration = Duration::from_secs(1);
 
@@ -73,10 +76,10 @@ impl Watch {
             let due = self.act_on_time(&mut progress);
             let ready = self.wait(due);
             if ready.stdout {
-                self.read_once(false, &mut buffer);
+                self.read_all(false, &mut buffer);
             }
             if ready.stderr {
-                self.read_once(true, &mut buffer);
+                self.read_all(true, &mut buffer);
             }
             if ready.viewers || self.viewers.has_typed() {
                 self.serve_viewers(&progress);
@@ -204,6 +207,18 @@ impl Watch {
                     0 => break,
                     count => left = left.saturating_sub(count),
                 }
+            }
+        }
+    }
+
+    /// A terminal gives long lines in parts: all that is there is read before the other stream has its turn, so that
+    /// the two do not mix within a line.
+    fn read_all(&mut self, stderr: bool, buffer: &mut [u8]) {
+        let mut left = LEFT_BYTES;
+        loop {
+            match self.read_once(stderr, buffer) {
+                count if count < TERMINAL_PART || count >= left => break,
+                count => left -= count,
             }
         }
     }
