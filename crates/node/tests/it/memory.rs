@@ -10,6 +10,9 @@ use crate::stage::{Stage, exited};
 
 const MESSAGE: &str = "echo 'RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB' >&2";
 
+/// Should no group limit it, the greedy program fails by itself, and the machine does not suffer.
+const BOUND: &str = "ulimit -v 1000000";
+
 fn on_a_gpu(mut spec: RunSpec) -> RunSpec {
     spec.env.push(("NEXUS_GPU_ID".into(), "0".into()));
     spec
@@ -59,10 +62,10 @@ fn a_run_that_exceeds_its_memory_is_the_one_that_ends() {
         return eprintln!("skipped: cgroups do not limit memory here");
     }
     // Looks for the last line of a file that has none: it keeps all it has read.
-    let greedy = "tail /dev/zero; exit $?";
+    let greedy = format!("{BOUND}; tail /dev/zero; exit $?");
     stage.start(stage.shell("bbb.1", "while ! [ -e go ]; do sleep 0.01; done; exit 4"));
     stage.start_of("bbb.1");
-    let record = stage.run(RunSpec { memory_max_mib: Some(64), ..stage.shell("aaa.1", greedy) });
+    let record = stage.run(RunSpec { memory_max_mib: Some(64), ..stage.shell("aaa.1", &greedy) });
     assert_eq!((record.cause, record.oom), (Cause::Own, Some(Oom::Host)), "{record:?}");
     let killed = [ExitStatus::Signaled { signal: libc::SIGKILL }, exited(128 + libc::SIGKILL)];
     assert!(killed.contains(&record.status), "{record:?}");
@@ -89,7 +92,7 @@ fn the_kernels_log_tells_of_a_run_whose_memory_nobody_counts() {
     if limited.is_err() || !readable || !first {
         return eprintln!("skipped: needs root, and the kernel's log");
     }
-    let text = format!("echo $$ > {}/cgroup.procs; exec tail /dev/zero", group.display());
+    let text = format!("{BOUND}; echo $$ > {}/cgroup.procs; exec tail /dev/zero", group.display());
     let record = stage.run(stage.shell("aaa.1", &text));
     cgroup::remove(&group);
     let _ = std::fs::remove_dir(group.parent().unwrap());
