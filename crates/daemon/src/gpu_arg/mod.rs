@@ -5,7 +5,13 @@ mod shell_text;
 
 use nexus_api::command::Command;
 
-use self::shell_text::commands;
+use self::shell_text::{Simple, commands};
+
+/// Programs that go with the one that works, and use no GPU.
+const COMPANIONS: &[&str] = &[
+    ":", "cat", "cd", "date", "echo", "exit", "export", "false", "printf", "set", "sleep", "source", "tee", "touch",
+    "true", "unset", "wait", ".",
+];
 
 /// What is done to one word of a command, by its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,14 +61,25 @@ fn told_shell(mut text: String, option: &str, ids: &str) -> String {
         }));
     }
     if edits.is_empty() {
-        // Of the last pipeline it is the first command that works; those behind it take what it prints.
-        let first = commands.iter().rposition(|command| !command.piped).unwrap_or(0);
-        edits.extend(commands.get(first).map(|command| (command.end..command.end, format!(" {option} {ids}"))));
+        edits.extend(meant(&text, &commands).map(|command| (command.end..command.end, format!(" {option} {ids}"))));
     }
     for (range, new) in edits.into_iter().rev() {
         text.replace_range(range, &new);
     }
     text
+}
+
+/// The command that uses the GPUs, most likely: the first that could in the last pipeline that has one. Commands
+/// behind it in its pipeline take what it prints.
+fn meant<'a>(text: &str, commands: &'a [Simple]) -> Option<&'a Simple> {
+    let could = |command: &&Simple| {
+        let mut words = command.words.iter().map(|word| &text[word.clone()]);
+        // Variables may be set before the program.
+        words.find(|word| !word.contains('=')).is_some_and(|program| !COMPANIONS.contains(&program))
+    };
+    let mut pipelines = commands.chunk_by(|_, next| next.piped).rev();
+    let last = pipelines.clone().next()?;
+    pipelines.find_map(|pipeline| pipeline.iter().find(could)).or(last.first())
 }
 
 /// What to do to the words of one command; the first is the program.
@@ -160,6 +177,11 @@ mod tests {
             ("t.py &>> log", "t.py &>> log -g 2"),
             ("t.py 2>&1 | tee log | tail", "t.py 2>&1 -g 2 | tee log | tail"),
             ("cd x || t.py |\n  tee log", "cd x || t.py -g 2 |\n  tee log"),
+            ("cat x | t.py | sort", "cat x | t.py -g 2 | sort"),
+            ("t.py & wait", "t.py -g 2 & wait"),
+            ("A=1 t.py && echo done || exit 1", "A=1 t.py -g 2 && echo done || exit 1"),
+            ("one.py; two.py; sleep 1", "one.py; two.py -g 2; sleep 1"),
+            ("cd x; echo a | cat", "cd x; echo a -g 2 | cat"),
             ("(cd x; t.py)", "(cd x; t.py -g 2)"),
             ("(cd x; t.py) | tee log", "(cd x; t.py -g 2) | tee log"),
             ("{ cd x; t.py; }", "{ cd x; t.py -g 2; }"),
