@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::decide::place::place;
+use crate::decide::place::{place, room};
 use crate::decide::whole_wait;
 use crate::free::Free;
 use crate::ids::{JobId, MachineId};
@@ -68,15 +68,17 @@ impl<'a> Explainer<'a> {
         place.zip(bucket).is_some_and(|(place, bucket)| bucket.contains(&(place, id)))
     }
 
-    /// Where it would start now.
+    /// Where it would start now, or what it waits for: of the machines that could have it some day.
     pub fn place(&self, request: &Request) -> Result<Lease, Waiting> {
-        place(&self.world.resolved(request), &self.free, self.whole_waits)
+        let request = self.world.resolved(request);
+        let able = self.free.values().filter(|left| room(&request, &self.whole[&left.machine.id]).is_some());
+        place(&request, able, self.whole_waits)
     }
 
     fn look(&self, request: &Request) -> Waiting {
         let request = self.world.resolved(request);
         // What no machine could ever give is said first: no waiting helps there.
-        match place(&request, &self.whole, false) {
+        match place(&request, self.whole.values(), false) {
             Err(Waiting::Gpus { request, count }) => return Waiting::NoSuchGpus { request, count },
             Err(Waiting::Cpus { need, free }) => return Waiting::NoSuchCpus { need, exist: free },
             Err(Waiting::Ram { need_mib, free_mib }) => return Waiting::NoSuchRam { need_mib, exist_mib: free_mib },

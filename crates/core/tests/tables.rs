@@ -424,5 +424,5 @@ fn lease(list: &[u16]) -> Lease {
 }
 
 fn placed(request: &Request, free: &BTreeMap<MachineId, Free<'_>>) -> Result<Lease, Waiting> {
-    place(request, free, false)
+    place(request, free.values(), false)
 }

@@ -1,28 +1,22 @@
 //! Finds room for one request, or says with numbers why there is none.
 
-use std::collections::BTreeMap;
-
 use crate::free::Free;
-use crate::ids::MachineId;
-use crate::request::{Request, Vram};
+use crate::request::{GpuSet, Request, Vram};
 use crate::run::{HeldShare, Lease};
 use crate::waiting::Waiting;
 
 /// Room for `request`, whose memory is known: among the machines that have it, the one with the fewest free GPUs, so
 /// that wide jobs find the emptier ones; on it the GPUs that come first in its order. `whole_waits`: somebody waits
 /// for a GPU of his own.
-pub fn place(request: &Request, free: &BTreeMap<MachineId, Free<'_>>, whole_waits: bool) -> Result<Lease, Waiting> {
-    let fitting = free
-        .iter()
-        .map(|(machine, left)| (machine, left, left.open_to(request)))
-        .filter(|(_, left, gpus)| {
-            let enough = left.cpus >= request.cpus && left.ram_mib >= request.ram_mib.into();
-            gpus.len() >= usize::from(request.gpus) && enough
-        })
-        .min_by_key(|(machine, _, gpus)| (gpus.len(), **machine));
-    match fitting {
-        Some((machine, left, gpus)) => Ok(Lease {
-            machine: *machine,
+pub fn place<'a>(
+    request: &Request,
+    machines: impl Iterator<Item = &'a Free<'a>> + Clone,
+    whole_waits: bool,
+) -> Result<Lease, Waiting> {
+    let fitting = machines.clone().filter_map(|left| Some((left, room(request, left)?)));
+    match fitting.min_by_key(|(left, gpus)| (gpus.len(), left.machine.id)) {
+        Some((left, gpus)) => Ok(Lease {
+            machine: left.machine.id,
             gpus: left.choose(request, gpus, left.packs(whole_waits)),
             share: request.share.map(|share| HeldShare {
                 milli: share.milli,
@@ -34,14 +28,21 @@ pub fn place(request: &Request, free: &BTreeMap<MachineId, Free<'_>>, whole_wait
             cpus: request.cpus,
             ram_mib: request.ram_mib,
         }),
-        None => Err(what_is_missing(request, free)),
+        None => Err(what_is_missing(request, machines)),
     }
+}
+
+/// GPUs of a machine that has room for the request, not fewer than it needs.
+pub fn room(request: &Request, left: &Free<'_>) -> Option<GpuSet> {
+    let gpus = left.open_to(request);
+    let enough = left.cpus >= request.cpus && left.ram_mib >= request.ram_mib.into();
+    (enough && gpus.len() >= usize::from(request.gpus)).then_some(gpus)
 }
 
 /// What the machine that comes nearest lacks: of those with GPUs enough the one with the most CPUs and memory, else
 /// the one with the most GPUs. All numbers are of one machine: what two have between them helps nobody.
-fn what_is_missing(request: &Request, free: &BTreeMap<MachineId, Free<'_>>) -> Waiting {
-    let near = free.values().map(|left| (left.count(request), left.cpus, left.ram_mib)).max_by_key(|near| {
+fn what_is_missing<'a>(request: &Request, machines: impl Iterator<Item = &'a Free<'a>>) -> Waiting {
+    let near = machines.map(|left| (left.count(request), left.cpus, left.ram_mib)).max_by_key(|near| {
         let (count, cpus, ram_mib) = *near;
         let gpus = count.free.min(request.gpus);
         let exist = if gpus < request.gpus { count.exist() } else { u16::MAX };
