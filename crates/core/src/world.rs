@@ -33,7 +33,7 @@ pub struct World {
     queue_pause: Option<QueuePause>,
     /// Jobs that failed since one completed, since the queue was resumed, or since the service began.
     failures: u32,
-    /// The most memory of runs of commands that live jobs want to know of; 0 = not known yet.
+    /// The most memory of runs of commands that jobs have asked for since the service began; 0 = not known yet.
     learned: BTreeMap<Same, u32>,
     disk_full: bool,
     stopping: bool,

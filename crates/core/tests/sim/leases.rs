@@ -9,30 +9,29 @@ use nexus_core::run::{HeldShare, Lease, Memory, Outcome, Run};
 
 use crate::disk::Disk;
 
-/// No lease on a GPU that is held, paused (unless that is to be ignored), or that anything is in the way of; no part
-/// of one that is not there to be had.
+/// The lease is what was asked for, of GPUs that take the job.
 pub fn may_be_leased(run: RunId, lease: &Lease, disk: &Disk, read: &Machine) {
-    let job = &disk.jobs[&run.job];
-    as_asked(run, lease, &job.request, disk, read);
+    let request = &disk.jobs[&run.job].request;
+    assert_eq!(lease.gpus.len(), usize::from(request.gpus), "{run} holds {lease:?}");
+    assert_eq!((lease.cpus, lease.ram_mib), (request.cpus, request.ram_mib), "{run} holds {lease:?}");
+    assert_eq!(lease.share, share_of(request, disk, read), "{run} asked for {request:?}");
     for index in lease.gpus.iter() {
         let gpu = read.gpus.iter().find(|gpu| gpu.index == index);
         let gpu = gpu.unwrap_or_else(|| panic!("{run} is planned on GPU {index}, which is not there"));
-        let in_the_way = match gpu.obstacle {
-            Some(Obstacle::InUse) => lease.share.is_none(),
-            obstacle => obstacle.is_some(),
-        };
-        assert!(!in_the_way, "{run} is planned on GPU {index}, which takes no job: {:?}", gpu.obstacle);
-        let paused = disk.paused_gpus.contains(&(lease.machine, gpu.uuid.clone()));
-        assert!(job.request.force || !paused, "{run} is planned on GPU {index}, which is paused");
-        let fits = job.request.model.is_none_or(|model| gpu.name.to_lowercase().contains(model.as_str()));
-        assert!(fits, "{run} wants {:?} and is planned on a {}", job.request.model, gpu.name);
-        let others: Vec<&Run> =
-            disk.jobs.values().filter_map(active).filter(|it| it.lease.gpus.contains(index)).collect();
-        match lease.share {
-            None => assert!(others.is_empty(), "{run} is planned on GPU {index} alone, beside {:?}", others[0].id),
-            Some(share) => part_is_there(run, share, gpu, &others, read.sharing.mem_threshold_percent),
+        if let Err(why) = takes(gpu, request, disk, read) {
+            panic!("{run} is planned on GPU {index}: {why}");
         }
     }
+}
+
+/// Whether there is room for a job.
+pub fn fits(request: &Request, disk: &Disk, read: &Machine) -> bool {
+    let held =
+        |amount: fn(&Lease) -> u64| disk.jobs.values().filter_map(active).map(|run| amount(&run.lease)).sum::<u64>();
+    let cpus = held(|lease| lease.cpus.into()) + u64::from(request.cpus);
+    let ram = held(|lease| lease.ram_mib.into()) + u64::from(request.ram_mib);
+    let gpus = read.gpus.iter().filter(|gpu| takes(gpu, request, disk, read).is_ok()).count();
+    gpus >= usize::from(request.gpus) && cpus <= u64::from(read.cpus) && ram <= read.ram_mib
 }
 
 fn active(job: &Job) -> Option<&Run> {
@@ -42,60 +41,81 @@ fn active(job: &Job) -> Option<&Run> {
     }
 }
 
-/// As many GPUs as it asked for, those that it named, and as much of each.
-fn as_asked(run: RunId, lease: &Lease, request: &Request, disk: &Disk, read: &Machine) {
-    assert_eq!(lease.gpus.len(), usize::from(request.gpus), "{run} holds {lease:?}");
-    assert_eq!((lease.cpus, lease.ram_mib), (request.cpus, request.ram_mib), "{run} holds {lease:?}");
-    assert!(request.on.is_none_or(|on| lease.gpus.minus(on).is_empty()), "{run} holds {lease:?} of {request:?}");
-    let share = request.share.and_then(|share| match share.vram {
-        Vram::Unsaid => Some(HeldShare { milli: share.milli, vram_mib: None }),
-        Vram::Mib(mib) => Some(HeldShare { milli: share.milli, vram_mib: Some(mib) }),
+/// None on a GPU that is held, paused (unless that is to be ignored), or that anything is in the way of; no part of
+/// one that is not there to be had.
+fn takes(gpu: &Gpu, request: &Request, disk: &Disk, read: &Machine) -> Result<(), String> {
+    let share = share_of(request, disk, read);
+    let in_the_way = match gpu.obstacle {
+        Some(Obstacle::InUse) => share.is_none(),
+        obstacle => obstacle.is_some(),
+    };
+    let paused = disk.paused_gpus.contains(&(read.id, gpu.uuid.clone()));
+    let here = disk.jobs.values().filter_map(active).filter(|run| run.lease.gpus.contains(gpu.index));
+    let others: Vec<&Run> = here.collect();
+    if in_the_way {
+        Err(format!("it takes no job, {:?}", gpu.obstacle))
+    } else if paused && !request.force {
+        Err("it is paused".into())
+    } else if !is_named(gpu, request) {
+        Err(format!("{request:?} does not name it, a {}", gpu.name))
+    } else {
+        match share {
+            None if others.is_empty() => Ok(()),
+            None => Err(format!("it is not to be had alone, beside {}", others[0].id)),
+            Some(share) => part_is_there(share, gpu, &others, read.sharing.mem_threshold_percent),
+        }
+    }
+}
+
+fn is_named(gpu: &Gpu, request: &Request) -> bool {
+    let model = request.model.is_none_or(|model| gpu.name.to_lowercase().contains(model.as_str()));
+    model && request.on.is_none_or(|on| on.contains(gpu.index))
+}
+
+/// What it takes of each GPU; none = all of it.
+fn share_of(request: &Request, disk: &Disk, read: &Machine) -> Option<HeldShare> {
+    let share = request.share?;
+    let vram_mib = match share.vram {
+        Vram::Unsaid => None,
+        Vram::Mib(mib) => Some(mib),
         // Alone, until a run of the same command was seen, and where no card has that much.
         Vram::Learned(same) => {
             let peak = disk.learned.get(&same).copied().unwrap_or(0);
             let wanted = (peak * 11).div_ceil(10);
             let known = peak > 0 && u64::from(wanted) <= most_memory(request, read);
-            known.then_some(HeldShare { milli: share.milli, vram_mib: Some(wanted) })
+            Some(known.then_some(wanted)?)
         }
-    });
-    assert_eq!(lease.share, share, "{run} asked for {request:?}");
+    };
+    Some(HeldShare { milli: share.milli, vram_mib })
 }
 
-fn part_is_there(run: RunId, share: HeldShare, gpu: &Gpu, others: &[&Run], threshold_percent: u8) {
-    let index = gpu.index;
+fn part_is_there(share: HeldShare, gpu: &Gpu, others: &[&Run], threshold_percent: u8) -> Result<(), String> {
     let promise = |share: &HeldShare| share.vram_mib.map_or(gpu.memory_mib * u64::from(share.milli) / 1000, u64::from);
     let (mut milli, mut promised, mut not_taken) = (share.milli, promise(&share), 0);
     for other in others {
-        let theirs = other.lease.share.unwrap_or_else(|| panic!("{} has GPU {index} alone, {run} a part", other.id));
+        let Some(theirs) = other.lease.share else { return Err(format!("{} has it alone", other.id)) };
         let taken = gpu.used.iter().find(|(job, _)| *job == other.id.job).map_or(0, |(_, mib)| u64::from(*mib));
         milli += theirs.milli;
         promised += promise(&theirs);
         not_taken += promise(&theirs).saturating_sub(taken);
     }
-    assert!(milli <= 1000, "{run} is planned on GPU {index}, {milli} thousandths of which are given away");
-    assert!(promised <= gpu.memory_mib, "{run} is planned on GPU {index}, {promised} MiB of which are promised");
+    let free = gpu.free_mib.saturating_sub(not_taken);
+    let (used, limit) = (gpu.memory_mib - gpu.free_mib, gpu.memory_mib * u64::from(threshold_percent) / 100);
     match share.vram_mib {
-        Some(mib) => {
-            let free = gpu.free_mib.saturating_sub(not_taken);
-            assert!(u64::from(mib) <= free, "{run} is planned on GPU {index} with {free} MiB free, wants {mib}");
-        }
-        None => {
-            let used = gpu.memory_mib - gpu.free_mib;
-            let limit = gpu.memory_mib * u64::from(threshold_percent) / 100;
-            assert!(used <= limit, "{run} is planned on GPU {index}, {used} MiB of which are in use");
-        }
+        _ if milli > 1000 => Err(format!("{milli} thousandths of it are given away")),
+        _ if promised > gpu.memory_mib => Err(format!("{promised} MiB of it are promised")),
+        Some(mib) if u64::from(mib) > free => Err(format!("{free} MiB are free and {mib} are wanted")),
+        None if used > limit => Err(format!("{used} MiB of it are in use")),
+        _ if gpu.busy => Err("it is busy".into()),
+        _ => Ok(()),
     }
-    assert!(!gpu.busy, "{run} is planned on GPU {index}, which is busy");
 }
 
 /// What each of its GPUs has at least, were it alone.
 fn most_memory(request: &Request, read: &Machine) -> u64 {
-    let may_have = |gpu: &&Gpu| {
-        let named = request.on.is_none_or(|on| on.contains(gpu.index));
-        let model = request.model.is_none_or(|model| gpu.name.to_lowercase().contains(model.as_str()));
-        named && model && !matches!(gpu.obstacle, Some(Obstacle::Mig | Obstacle::LeftOut))
-    };
-    let mut memory: Vec<u64> = read.gpus.iter().filter(may_have).map(|gpu| gpu.memory_mib).collect();
+    let lasting = |gpu: &Gpu| matches!(gpu.obstacle, Some(Obstacle::Mig | Obstacle::LeftOut));
+    let may_have = read.gpus.iter().filter(|gpu| is_named(gpu, request) && !lasting(gpu));
+    let mut memory: Vec<u64> = may_have.map(|gpu| gpu.memory_mib).collect();
     memory.sort_unstable();
     memory.reverse();
     memory.get(usize::from(request.gpus) - 1).copied().unwrap_or(0)

@@ -49,12 +49,17 @@ impl Rules {
         self.failures = 0;
     }
 
-    /// All of a batch is on disk.
-    pub fn batch_ends(&self, disk: &Disk) {
+    /// All of a batch is on disk. `open`: the service starts jobs at all.
+    pub fn batch_ends(&self, disk: &Disk, open: bool, now: Time) {
         assert!(!self.pause_is_due, "{} jobs failed one after another, and the queue goes on", self.failures);
         for (job, parents) in &disk.after {
             let failed = parents.iter().find(|parent| !parent.any_end && has_failed(parent.job, disk));
             assert!(failed.is_none(), "{job} lives, and {failed:?}, which comes before it, did not complete");
+        }
+        if open && disk.queue_pause.is_none() {
+            let mut ready = disk.jobs.values().filter(|job| may_start(job, disk, now));
+            let left = ready.find(|job| leases::fits(&job.request, disk, &self.read));
+            assert!(left.is_none(), "there is room for {left:?}, and it was not planned");
         }
     }
 

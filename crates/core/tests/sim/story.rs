@@ -76,6 +76,7 @@ pub struct Story {
     acknowledged: BTreeSet<JobId>,
     /// A reading that the engine has yet to take in.
     reading: Option<Machine>,
+    no_room_on_disk: bool,
     /// Its own, so that more or fewer questions tell the same story.
     curiosity: Chance,
     /// Waiting jobs whose reasons are followed up in each turn.
@@ -99,6 +100,7 @@ impl Story {
             engine: None,
             acknowledged: BTreeSet::new(),
             reading: None,
+            no_room_on_disk: false,
             curiosity: Chance::from_seed(seed),
             questions,
             trace: told.then(Vec::new),
@@ -118,6 +120,7 @@ impl Story {
         self.node.faults = false;
         self.crash();
         self.hardware.mend();
+        self.no_room_on_disk = false;
         self.boot();
         let held = self.disk.jobs.values().filter(|job| job.state == State::Held).map(|job| job.id).collect();
         let all = Command::ResumeGpus { machine: MachineId::LOCAL, gpus: (0..MOST_GPUS).collect() };
@@ -165,6 +168,9 @@ impl Story {
             let what = self.hardware.change(&mut self.chance);
             self.note(format_args!("{what}"));
             self.read_machine();
+        }
+        if self.chance.one_in(if self.no_room_on_disk { 5 } else { 60 }) {
+            self.no_room_on_disk = !self.no_room_on_disk;
         }
         if self.chance.one_in(80) {
             let kill = self.chance.one_in(2);
@@ -244,7 +250,8 @@ impl Story {
         let reading = self.reading.take();
         reading.iter().for_each(|machine| self.rules.reading(machine));
         let arrived = self.node.arrived(&mut self.chance, self.now);
-        for report in reading.map(Report::Machine).into_iter().chain(arrived) {
+        let disk = Report::Disk { full: self.no_room_on_disk };
+        for report in reading.map(Report::Machine).into_iter().chain([disk]).chain(arrived) {
             self.note(format_args!("report {report:?}"));
             batch.learn(&engine.world, &report);
             batch.events.extend(apply::report(&mut engine.world, report.clone(), &self.policy, self.now));
@@ -267,7 +274,8 @@ impl Story {
         }
         check(&engine.world).unwrap_or_else(|broken| panic!("after apply: {broken}"));
         let planned = decide(&mut engine.world, self.now);
-        assert!(planned.is_empty() || !engine.world.stopping(), "planned while stopping: {planned:?}");
+        let closed = engine.world.stopping() || self.no_room_on_disk;
+        assert!(planned.is_empty() || !closed, "planned while nothing may start: {planned:?}");
         batch.events.extend(planned);
         check(&engine.world).unwrap_or_else(|broken| panic!("after decide: {broken}"));
         nothing_that_fits_waits(&engine.world);
@@ -307,8 +315,9 @@ impl Story {
             self.rules.event(event, &self.disk, &self.node.ledger, self.now);
             self.disk.write(event);
         }
-        self.rules.batch_ends(&self.disk);
         let engine = self.engine.as_mut().expect("an engine commits");
+        let open = !engine.world.stopping() && !self.no_room_on_disk;
+        self.rules.batch_ends(&self.disk, open, self.now);
         for report in &batch.reports {
             engine.seen.report(report);
         }
@@ -330,6 +339,7 @@ impl Story {
             assert!(after.eq(world.parents(job.id)), "{} comes after {:?}", job.id, world.parents(job.id));
         }
         let mut restored = self.disk.world();
+        apply::report(&mut restored, Report::Disk { full: world.disk_full() }, &self.policy, self.now);
         for machine in world.machines().cloned() {
             apply::report(&mut restored, Report::Machine(machine), &self.policy, self.now);
         }
