@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nexus_core::event::{Event, Needs, Parent, QueuePause, Requeue};
+use nexus_core::event::{Event, Needs, NewJob, Parent, QueuePause, Requeue};
 use nexus_core::ids::{JobId, MachineId, RunId};
 use nexus_core::job::{End, Job, Place, Retries, State};
-use nexus_core::request::{Request, Same};
+use nexus_core::request::{Raise, Request, Same};
 use nexus_core::run::{Phase, Run};
+use nexus_core::time::Time;
 use nexus_core::world::World;
 
 #[derive(Default)]
@@ -49,26 +50,7 @@ impl Disk {
 
     pub fn write(&mut self, event: &Event) {
         match event {
-            Event::Submitted(new) => {
-                let job = Job {
-                    id: new.id,
-                    request: new.needs.request,
-                    raise: None,
-                    same: new.needs.same,
-                    place: Place { priority: i64::from(new.priority), turn: self.next_turn },
-                    retries: Retries {
-                        allowed: new.needs.retries,
-                        used: 0,
-                        on_timeout: new.needs.retry_on_timeout,
-                        start_failures: 0,
-                    },
-                    runs: 0,
-                    state: if new.held { State::Held } else { State::Queued { not_before: None } },
-                };
-                self.next_turn += 1;
-                self.jobs.insert(new.id, job);
-                self.keep(new.id, &new.needs);
-            }
+            Event::Submitted(new) => self.submitted(new),
             Event::Held { job } => self.job(*job).state = State::Held,
             Event::Released { job } => self.job(*job).state = State::Queued { not_before: None },
             Event::Moved { job, place } | Event::Placed { job, place } => self.job(*job).place = *place,
@@ -90,21 +72,7 @@ impl Disk {
             Event::Running { run, pid, at } => self.active(*run).phase = Phase::Running { pid: *pid, since: *at },
             Event::StopAsked { run, cause } => self.active(*run).stop = Some(*cause),
             Event::Peaked { run, mib } => self.active(*run).peak_mib = *mib,
-            Event::Requeued { job, why, not_before, raise } => {
-                let asked = self.asked[job];
-                let job = self.job(*job);
-                job.state = State::Queued { not_before: *not_before };
-                if raise.is_some() {
-                    (job.raise, job.request) = (*raise, asked.raised(*raise));
-                }
-                match why {
-                    Requeue::Retry => {
-                        job.retries.used += 1;
-                        job.retries.start_failures = 0;
-                    }
-                    Requeue::StartFailed => job.retries.start_failures += 1,
-                }
-            }
+            Event::Requeued { job, why, not_before, raise } => self.requeued(*job, *why, *not_before, *raise),
             Event::JobEnded { job, end, .. } => {
                 self.jobs.remove(job).expect("only a live job ends");
                 self.asked.remove(job);
@@ -125,6 +93,43 @@ impl Disk {
                 *known = peak_mib.max(*known);
             }
             Event::MachineRead(_) | Event::DiskFull { .. } | Event::Stopping => {}
+        }
+    }
+
+    fn submitted(&mut self, new: &NewJob) {
+        let job = Job {
+            id: new.id,
+            request: new.needs.request,
+            raise: None,
+            same: new.needs.same,
+            place: Place { priority: i64::from(new.priority), turn: self.next_turn },
+            retries: Retries {
+                allowed: new.needs.retries,
+                used: 0,
+                on_timeout: new.needs.retry_on_timeout,
+                start_failures: 0,
+            },
+            runs: 0,
+            state: if new.held { State::Held } else { State::Queued { not_before: None } },
+        };
+        self.next_turn += 1;
+        self.jobs.insert(new.id, job);
+        self.keep(new.id, &new.needs);
+    }
+
+    fn requeued(&mut self, id: JobId, why: Requeue, not_before: Option<Time>, raise: Option<Raise>) {
+        let asked = self.asked[&id];
+        let job = self.job(id);
+        job.state = State::Queued { not_before };
+        if raise.is_some() {
+            (job.raise, job.request) = (raise, asked.raised(raise));
+        }
+        match why {
+            Requeue::Retry => {
+                job.retries.used += 1;
+                job.retries.start_failures = 0;
+            }
+            Requeue::StartFailed => job.retries.start_failures += 1,
         }
     }
 
