@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::ids::MachineId;
 use crate::job::{Job, State};
+use crate::machine::Gpu;
 use crate::request::{Share, Vram, WHOLE_MILLI};
 use crate::run::{HeldShare, Run};
 use crate::world::World;
@@ -39,7 +40,7 @@ pub fn check(world: &World) -> Result<(), String> {
         *cpus += u32::from(lease.cpus);
         *ram += u64::from(lease.ram_mib);
         let job = world.job(run.id.job).ok_or_else(|| format!("{} has no job", run.id))?;
-        as_asked(run, job)?;
+        as_asked(world, run, job)?;
     }
     for ((machine, index), given) in &gpus {
         if given.milli > u64::from(WHOLE_MILLI) {
@@ -65,7 +66,7 @@ pub fn check(world: &World) -> Result<(), String> {
 }
 
 /// A run holds what its job asked for.
-fn as_asked(run: &Run, job: &Job) -> Result<(), String> {
+fn as_asked(world: &World, run: &Run, job: &Job) -> Result<(), String> {
     let (lease, request) = (run.lease, &job.request);
     if job.runs != run.id.number {
         return Err(format!("{} runs while its job counts {} runs", run.id, job.runs));
@@ -75,12 +76,22 @@ fn as_asked(run: &Run, job: &Job) -> Result<(), String> {
         Vram::Unsaid | Vram::Learned(_) => None,
     };
     let share = request.share.map(|share| HeldShare { milli: share.milli, vram_mib: vram_mib(share.vram) });
-    let learned = matches!(request.share, Some(Share { vram: Vram::Learned(_), .. }));
+    // All of the GPU, or what was learned by then.
+    let learned = match (request.share, lease.share) {
+        (Some(Share { vram: Vram::Learned(_), .. }), None) => true,
+        (Some(Share { milli, vram: Vram::Learned(_) }), Some(held)) => held.milli == milli && held.vram_mib.is_some(),
+        _ => false,
+    };
     let same = lease.gpus.len() == usize::from(request.gpus)
         && (lease.cpus, lease.ram_mib) == (request.cpus, request.ram_mib)
         && (lease.share == share || learned);
     if !same {
         return Err(format!("{} holds {lease:?}, its job asked for {request:?}", run.id));
+    }
+    let of_model = |gpu: &Gpu| request.model.is_none_or(|model| model.fits(&gpu.name));
+    let mut gpus = world.machines().filter(|known| known.id == lease.machine).flat_map(|known| &known.gpus);
+    if gpus.any(|gpu| lease.gpus.contains(gpu.index) && !of_model(gpu)) {
+        return Err(format!("{} holds GPUs {:?}, not all of them {:?}", run.id, lease.gpus, request.model));
     }
     if request.on.is_some_and(|on| !lease.gpus.minus(on).is_empty()) {
         return Err(format!("{} holds GPUs {:?} outside of those allowed", run.id, lease.gpus));

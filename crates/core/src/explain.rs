@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::decide::place::place;
+use crate::decide::place::{place, room, what_is_missing};
 use crate::decide::whole_wait;
 use crate::free::Free;
 use crate::ids::{JobId, MachineId};
@@ -69,18 +69,21 @@ impl<'a> Explainer<'a> {
     }
 
     /// Where it would start now.
-    pub fn place(&self, request: &Request) -> Result<Lease, Waiting> {
-        place(&self.world.resolved(request), &self.free, self.whole_waits)
+    pub fn place(&self, request: &Request) -> Option<Lease> {
+        place(&self.world.resolved(request), self.free.values(), self.whole_waits)
     }
 
     fn look(&self, request: &Request) -> Waiting {
         let request = self.world.resolved(request);
+        let could = |machine: MachineId| room(&request, &self.whole[&machine]).is_some();
         // What no machine could ever give is said first: no waiting helps there.
-        match place(&request, &self.whole, false) {
-            Err(Waiting::Gpus { request, count }) => return Waiting::NoSuchGpus { request, count },
-            Err(Waiting::Cpus { need, free }) => return Waiting::NoSuchCpus { need, exist: free },
-            Err(Waiting::Ram { need_mib, free_mib }) => return Waiting::NoSuchRam { need_mib, exist_mib: free_mib },
-            _ => {}
+        if !self.whole.keys().any(|machine| could(*machine)) {
+            return match what_is_missing(&request, self.whole.values()) {
+                Waiting::Gpus { request, count } => Waiting::NoSuchGpus { request, count },
+                Waiting::Cpus { need, free } => Waiting::NoSuchCpus { need, exist: free },
+                Waiting::Ram { need_mib, free_mib } => Waiting::NoSuchRam { need_mib, exist_mib: free_mib },
+                other => other,
+            };
         }
         if let Some(pause) = self.world.queue_pause() {
             return Waiting::QueuePaused(pause);
@@ -88,9 +91,10 @@ impl<'a> Explainer<'a> {
         if self.world.disk_full() {
             return Waiting::DiskFull;
         }
+        // A machine that could never have it is not the one it waits for.
         match self.place(&request) {
-            Ok(_) => Waiting::Next,
-            Err(waiting) => waiting,
+            Some(_) => Waiting::Next,
+            None => what_is_missing(&request, self.free.values().filter(|left| could(left.machine.id))),
         }
     }
 }

@@ -1,4 +1,10 @@
 //! What of a machine can be had: each GPU looked at by one filter, which says why not where it says no.
+//!
+//! A GPU is held alone or shared, never both. Of a shared one both its parts and its memory are given away, up to all
+//! of it: a part of a GPU is promised that part of its memory as well, so that parts and amounts lie side by side.
+//! Besides the books there is the reading: who says how much memory it needs must find that much free, beyond what was
+//! promised to others and not taken yet; who does not say is kept off GPUs that are nearly full. What others compute
+//! keeps off those that want a GPU alone, and, under much load, those that share it.
 
 use std::cmp::Reverse;
 

@@ -33,7 +33,7 @@ pub struct World {
     queue_pause: Option<QueuePause>,
     /// Jobs that failed since one completed, since the queue was resumed, or since the service began.
     failures: u32,
-    /// The most memory of runs of commands that live jobs want to know of; 0 = not known yet.
+    /// The most memory of runs of commands that jobs have asked for since the service began; 0 = not known yet.
     learned: BTreeMap<Same, u32>,
     disk_full: bool,
     stopping: bool,
@@ -48,6 +48,7 @@ impl World {
         for job in jobs {
             world.next_front_turn = world.next_front_turn.min(job.place.turn.saturating_sub(1));
             world.enter(&job);
+            world.ask(&job.request, 0);
             world.jobs.insert(job.id, job);
         }
         world
@@ -281,7 +282,7 @@ impl World {
             state: if new.held { State::Held } else { State::Queued { not_before: None } },
         };
         self.next_turn += 1;
-        self.learn_of(&new.needs);
+        self.ask(&request, new.needs.learned_mib);
         self.link(new.id, new.needs.after.clone());
         self.enter(&job);
         let before = self.jobs.insert(job.id, job);
@@ -289,7 +290,7 @@ impl World {
     }
 
     fn edited(&mut self, job: JobId, needs: &Needs) {
-        self.learn_of(needs);
+        self.ask(&needs.request, needs.learned_mib);
         self.change(
             job,
             |job| {
@@ -301,11 +302,11 @@ impl World {
         );
     }
 
-    /// Somebody wants to know from here on.
-    fn learn_of(&mut self, needs: &Needs) {
-        if let Some(Share { vram: Vram::Learned(same), .. }) = needs.request.share {
+    /// Somebody wants to know from here on how much memory his command takes, if so much is not known.
+    fn ask(&mut self, request: &Request, learned_mib: u32) {
+        if let Some(Share { vram: Vram::Learned(same), .. }) = request.share {
             let known = self.learned.entry(same).or_default();
-            *known = needs.learned_mib.max(*known);
+            *known = learned_mib.max(*known);
         }
     }
 

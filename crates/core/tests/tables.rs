@@ -1,11 +1,12 @@
 //! Tables: what an outcome makes of a job, how long a retry waits, sets of GPUs, where a request is placed.
+#![allow(clippy::result_large_err, reason = "what a table compares is not passed on")]
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nexus_core::apply::{Command, Edit, Refusal, Report, Revision, command, report};
 use nexus_core::decide::decide;
-use nexus_core::decide::place::place;
+use nexus_core::decide::place::{place, what_is_missing};
 use nexus_core::event::{Event, Needs, NewJob, Parent, QueuePause};
 use nexus_core::explain::Explainer;
 use nexus_core::free::{Free, GpuCount};
@@ -424,5 +425,5 @@ fn lease(list: &[u16]) -> Lease {
 }
 
 fn placed(request: &Request, free: &BTreeMap<MachineId, Free<'_>>) -> Result<Lease, Waiting> {
-    place(request, free, false)
+    place(request, free.values(), false).ok_or_else(|| what_is_missing(request, free.values()))
 }

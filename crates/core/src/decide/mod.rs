@@ -41,7 +41,7 @@ fn plan(world: &World, now: Time) -> Vec<Event> {
     while let Some(((_, job), number)) = heads.pop_first() {
         let (request, jobs) = &mut buckets[number];
         let request = world.resolved(request);
-        let Ok(lease) = place::place(&request, &free, whole_wait > 0) else { continue };
+        let Some(lease) = place::place(&request, free.values(), whole_wait > 0) else { continue };
         whole_wait -= usize::from(is_whole(&request));
         let left = free.get_mut(&lease.machine).expect("placed on a machine with room");
         left.take(&lease, job);

@@ -3,15 +3,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nexus_core::event::{Event, QueuePause, Requeue};
+use nexus_core::event::{Event, Needs, NewJob, Parent, QueuePause, Requeue};
 use nexus_core::ids::{JobId, MachineId, RunId};
 use nexus_core::job::{End, Job, Place, Retries, State};
+use nexus_core::request::{Raise, Request, Same};
 use nexus_core::run::{Phase, Run};
+use nexus_core::time::Time;
 use nexus_core::world::World;
 
 #[derive(Default)]
 pub struct Disk {
     pub jobs: BTreeMap<JobId, Job>,
+    /// What live jobs asked for, whatever was raised since.
+    asked: BTreeMap<JobId, Request>,
+    /// The jobs that live ones come after, ended or not.
+    pub after: BTreeMap<JobId, Vec<Parent>>,
+    /// The most memory of runs of a command.
+    pub learned: BTreeMap<Same, u32>,
     pub ended: BTreeMap<JobId, End>,
     pub queue_pause: Option<QueuePause>,
     pub paused_gpus: BTreeSet<(MachineId, String)>,
@@ -26,7 +34,10 @@ impl Disk {
 
     pub fn world(&self) -> World {
         let world = World::restore(self.jobs.values().cloned(), self.queue_pause, self.next_turn);
-        world.with_paused_gpus(self.paused_gpus.iter().cloned())
+        let waits = |id: &&JobId| !matches!(self.jobs[id].state, State::Active(_));
+        let parents = self.after.keys().filter(waits).map(|id| (*id, self.after[id].clone()));
+        let learned = self.learned.iter().map(|(same, mib)| (*same, *mib));
+        world.with_paused_gpus(self.paused_gpus.iter().cloned()).with_parents(parents).with_learned(learned)
     }
 
     /// The run, if the disk knows it as its job's current one.
@@ -39,31 +50,14 @@ impl Disk {
 
     pub fn write(&mut self, event: &Event) {
         match event {
-            Event::Submitted(new) => {
-                let job = Job {
-                    id: new.id,
-                    request: new.needs.request,
-                    raise: None,
-                    same: new.needs.same,
-                    place: Place { priority: i64::from(new.priority), turn: self.next_turn },
-                    retries: Retries {
-                        allowed: new.needs.retries,
-                        used: 0,
-                        on_timeout: new.needs.retry_on_timeout,
-                        start_failures: 0,
-                    },
-                    runs: 0,
-                    state: if new.held { State::Held } else { State::Queued { not_before: None } },
-                };
-                self.next_turn += 1;
-                self.jobs.insert(new.id, job);
-            }
+            Event::Submitted(new) => self.submitted(new),
             Event::Held { job } => self.job(*job).state = State::Held,
             Event::Released { job } => self.job(*job).state = State::Queued { not_before: None },
             Event::Moved { job, place } | Event::Placed { job, place } => self.job(*job).place = *place,
-            Event::Edited { job, needs } => {
-                let job = self.job(*job);
+            Event::Edited { job: id, needs } => {
                 if let Some(needs) = needs {
+                    self.keep(*id, needs);
+                    let job = self.job(*id);
                     (job.request, job.raise, job.same) = (needs.request, None, needs.same);
                     (job.retries.allowed, job.retries.on_timeout) = (needs.retries, needs.retry_on_timeout);
                 }
@@ -78,23 +72,11 @@ impl Disk {
             Event::Running { run, pid, at } => self.active(*run).phase = Phase::Running { pid: *pid, since: *at },
             Event::StopAsked { run, cause } => self.active(*run).stop = Some(*cause),
             Event::Peaked { run, mib } => self.active(*run).peak_mib = *mib,
-            Event::Requeued { job, why, not_before, raise } => {
-                let job = self.job(*job);
-                job.state = State::Queued { not_before: *not_before };
-                if raise.is_some() {
-                    job.raise = *raise;
-                    job.request = job.request.raised(*raise);
-                }
-                match why {
-                    Requeue::Retry => {
-                        job.retries.used += 1;
-                        job.retries.start_failures = 0;
-                    }
-                    Requeue::StartFailed => job.retries.start_failures += 1,
-                }
-            }
+            Event::Requeued { job, why, not_before, raise } => self.requeued(*job, *why, *not_before, *raise),
             Event::JobEnded { job, end, .. } => {
                 self.jobs.remove(job).expect("only a live job ends");
+                self.asked.remove(job);
+                self.after.remove(job);
                 assert!(self.ended.insert(*job, end.clone()).is_none(), "{job} ended twice");
             }
             Event::QueuePaused(pause) => self.queue_pause = Some(*pause),
@@ -105,8 +87,57 @@ impl Disk {
             Event::GpuResumed { machine, uuid, .. } => {
                 assert!(self.paused_gpus.remove(&(*machine, uuid.clone())), "{uuid} was not paused");
             }
-            Event::RunEnded { .. } | Event::MachineRead(_) | Event::DiskFull { .. } | Event::Stopping => {}
+            Event::RunEnded { run, .. } => {
+                let (same, peak_mib) = (self.jobs[&run.job].same, self.active(*run).peak_mib);
+                let known = self.learned.entry(same).or_default();
+                *known = peak_mib.max(*known);
+            }
+            Event::MachineRead(_) | Event::DiskFull { .. } | Event::Stopping => {}
         }
+    }
+
+    fn submitted(&mut self, new: &NewJob) {
+        let job = Job {
+            id: new.id,
+            request: new.needs.request,
+            raise: None,
+            same: new.needs.same,
+            place: Place { priority: i64::from(new.priority), turn: self.next_turn },
+            retries: Retries {
+                allowed: new.needs.retries,
+                used: 0,
+                on_timeout: new.needs.retry_on_timeout,
+                start_failures: 0,
+            },
+            runs: 0,
+            state: if new.held { State::Held } else { State::Queued { not_before: None } },
+        };
+        self.next_turn += 1;
+        self.jobs.insert(new.id, job);
+        self.keep(new.id, &new.needs);
+    }
+
+    fn requeued(&mut self, id: JobId, why: Requeue, not_before: Option<Time>, raise: Option<Raise>) {
+        let asked = self.asked[&id];
+        let job = self.job(id);
+        job.state = State::Queued { not_before };
+        if raise.is_some() {
+            (job.raise, job.request) = (raise, asked.raised(raise));
+        }
+        match why {
+            Requeue::Retry => {
+                job.retries.used += 1;
+                job.retries.start_failures = 0;
+            }
+            Requeue::StartFailed => job.retries.start_failures += 1,
+        }
+    }
+
+    /// What a spec says.
+    fn keep(&mut self, id: JobId, needs: &Needs) {
+        let failed = needs.failed_parent.map(|job| Parent { job, any_end: false });
+        self.asked.insert(id, needs.request);
+        self.after.insert(id, needs.after.iter().copied().chain(failed).collect());
     }
 
     fn job(&mut self, id: JobId) -> &mut Job {

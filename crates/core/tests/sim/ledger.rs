@@ -6,6 +6,8 @@ use nexus_core::ids::RunId;
 use nexus_core::run::{Lease, Outcome};
 use nexus_core::time::Time;
 
+use crate::hardware::{CPUS, MOST_GPUS, RAM_MIB, memory_mib};
+
 pub struct Entry {
     /// None: it never became a process.
     pub began: Option<(Time, Lease)>,
@@ -35,12 +37,14 @@ impl Ledger {
 
     /// A process begins.
     pub fn begins(&mut self, run: RunId, lease: Lease, at: Time) {
-        for (other, taken) in self.alive() {
-            let shared = taken.machine == lease.machine && taken.gpus.overlaps(lease.gpus);
-            assert!(!shared, "{run} begins on GPUs {} while {other} lives on GPUs {}", lease.gpus, taken.gpus);
-        }
         let entry = Entry { began: Some((at, lease)), ended: None, forgotten: false };
         assert!(self.entries.insert(run, entry).is_none(), "{run} was started twice");
+        let living: Vec<&Lease> = self.alive().map(|(_, lease)| lease).collect();
+        (0..MOST_GPUS).for_each(|index| fits_on(run, index, &living));
+        let cpus: u64 = living.iter().map(|lease| u64::from(lease.cpus)).sum();
+        let ram: u64 = living.iter().map(|lease| u64::from(lease.ram_mib)).sum();
+        assert!(cpus <= u64::from(CPUS), "{run} begins, and {cpus} CPUs are taken");
+        assert!(ram <= RAM_MIB, "{run} begins, and {ram} MiB of memory are taken");
     }
 
     /// Its claim was taken and no process came of it.
@@ -58,4 +62,22 @@ impl Ledger {
     pub fn forget(&mut self, run: RunId) {
         self.entries.get_mut(&run).expect("only what began is forgotten").forgotten = true;
     }
+}
+
+/// One alone, or several whose parts and memory come to no more than the card has.
+fn fits_on(run: RunId, index: u16, living: &[&Lease]) {
+    let here: Vec<&&Lease> = living.iter().filter(|lease| lease.gpus.contains(index)).collect();
+    let alone = here.iter().filter(|lease| lease.share.is_none()).count();
+    assert!(
+        alone == 0 || here.len() == 1,
+        "{run} begins, and {} live on GPU {index}, {alone} of them alone",
+        here.len()
+    );
+    let shares = || here.iter().filter_map(|lease| lease.share);
+    let milli: u64 = shares().map(|share| u64::from(share.milli)).sum();
+    assert!(milli <= 1000, "{run} begins, and {milli} thousandths of GPU {index} are taken");
+    let memory = memory_mib(index);
+    let promised: u64 =
+        shares().map(|share| share.vram_mib.map_or(memory * u64::from(share.milli) / 1000, u64::from)).sum();
+    assert!(promised <= memory, "{run} begins, and {promised} MiB of GPU {index} are promised, which has {memory}");
 }

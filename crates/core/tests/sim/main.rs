@@ -1,13 +1,17 @@
 //! A seeded simulation of the four steps under faults: crashes, failed commits, lost, late and repeated
 //! reports, launches in flight, GPUs that fail, vanish, return and are used by others. A ledger of what really
-//! ran is compared with what nexus says.
+//! ran is compared with what nexus says, and reasons to wait are followed until the job would start.
 //!
-//! `NEXUS_SIM_SEED=7` plays one seed, `NEXUS_SIM_SEEDS=100000` plays more of them.
+//! `NEXUS_SIM_SEED=7` plays one seed, `NEXUS_SIM_SEEDS=100000` plays more of them, `NEXUS_SIM_QUESTIONS=100` follows
+//! the reasons of more waiting jobs in each turn.
 #![allow(clippy::disallowed_methods, reason = "a test takes its seed from the environment")]
 
+mod answers;
 mod chance;
 mod disk;
+mod explained;
 mod hardware;
+mod leases;
 mod ledger;
 mod node;
 mod rules;
@@ -18,8 +22,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use story::Story;
 
-const SEEDS: u64 = 1_200;
+const SEEDS: u64 = 700;
 const STEPS: u64 = 300;
+const QUESTIONS: u64 = 1;
 
 #[test]
 fn nothing_is_lost_doubled_or_made_up() {
@@ -43,7 +48,8 @@ fn a_seed_tells_one_story() {
 
 /// What happened, if it is to be told; a rule that was broken, and what happened up to there.
 fn play(seed: u64, told: bool) -> Result<Vec<String>, (Vec<String>, String)> {
-    let mut story = Story::begin(seed, told);
+    let questions = number("NEXUS_SIM_QUESTIONS").unwrap_or(QUESTIONS) as usize;
+    let mut story = Story::begin(seed, told, questions);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         story.trouble(STEPS);
         story.drain();

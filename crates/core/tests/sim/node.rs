@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use nexus_core::apply::Report;
 use nexus_core::ids::RunId;
 use nexus_core::reconcile::Effect;
-use nexus_core::run::{Lease, Outcome};
+use nexus_core::run::{Lease, Memory, Outcome};
 use nexus_core::time::Time;
 
 use crate::chance::Chance;
@@ -16,6 +16,10 @@ use crate::ledger::Ledger;
 struct Destiny {
     at: Time,
     outcome: Outcome,
+    lease: Lease,
+    /// Memory it has on each of its GPUs once it has had time to take it.
+    memory_mib: u32,
+    took_at: Time,
 }
 
 /// Things on their way, and when they arrive.
@@ -87,6 +91,12 @@ impl Node {
         arrived
     }
 
+    /// Memory that living runs have on each of their GPUs.
+    pub fn usage(&self, now: Time) -> Vec<(RunId, Lease, u32)> {
+        let mib = |destiny: &Destiny| if now < destiny.took_at { destiny.memory_mib / 3 } else { destiny.memory_mib };
+        self.living.iter().map(|(run, destiny)| (*run, destiny.lease, mib(destiny))).collect()
+    }
+
     /// The engine is gone: of what was on its way, some arrives nevertheless, and some at the next engine.
     pub fn engine_died(&mut self, chance: &mut Chance) {
         self.orders.retain(|_| chance.one_in(2));
@@ -113,7 +123,13 @@ impl Node {
             return None;
         }
         self.ledger.begins(run, lease, now);
-        let destiny = Destiny { at: later(now, lifetime(chance)), outcome: natural_end(self.faults, chance) };
+        let destiny = Destiny {
+            at: later(now, lifetime(chance)),
+            outcome: natural_end(self.faults, chance),
+            lease,
+            memory_mib: appetite(&lease, chance),
+            took_at: later(now, chance.below(3_000)),
+        };
         self.living.insert(run, destiny);
         self.next_pid += 1;
         self.tell(Report::Started { run, pid: self.next_pid, at: now }, chance, now);
@@ -133,7 +149,7 @@ impl Node {
             } else {
                 Outcome::Stopped { code: None, signal: Some(15) }
             };
-            *destiny = Destiny { at: gone, outcome };
+            (destiny.at, destiny.outcome) = (gone, outcome);
         }
     }
 
@@ -156,7 +172,7 @@ impl Node {
     fn end_what_is_due(&mut self, chance: &mut Chance, now: Time) {
         let due = self.living.iter().filter(|(_, destiny)| destiny.at <= now).map(|(run, _)| *run);
         for run in due.collect::<Vec<_>>() {
-            let Destiny { at, outcome } = self.living.remove(&run).expect("it was living");
+            let Destiny { at, outcome, .. } = self.living.remove(&run).expect("it was living");
             self.ledger.ends(run, outcome.clone(), at);
             self.tell(Report::Ended { run, outcome, at }, chance, now);
         }
@@ -198,10 +214,19 @@ fn lifetime(chance: &mut Chance) -> u64 {
     chance.below(longest)
 }
 
+/// Mostly within what it was promised; nothing where memory is not read.
+fn appetite(lease: &Lease, chance: &mut Chance) -> u32 {
+    let promised = lease.share.map_or(900, |share| share.vram_mib.unwrap_or(u32::from(share.milli)));
+    chance.pick(&[0, promised / 2, promised, promised, promised + promised / 4])
+}
+
 fn natural_end(faults: bool, chance: &mut Chance) -> Outcome {
-    match chance.below(20) {
-        0..10 => Outcome::Exited { code: 0 },
-        10..14 => Outcome::Exited { code: 1 + chance.below(200) as i32 },
+    let out_of = |of| Outcome::OutOfMemory { of, code: Some(1), signal: None };
+    match chance.below(22) {
+        0..8 => Outcome::Exited { code: 0 },
+        8..11 => out_of(Memory::Gpu),
+        11 => out_of(Memory::Host),
+        12..14 => Outcome::Exited { code: 1 + chance.below(200) as i32 },
         14..16 => Outcome::Signaled { signal: chance.pick(&[9, 11, 15]) },
         16 => Outcome::TimedOut { code: None, signal: Some(9) },
         18 => Outcome::SessionClosed { code: None, signal: Some(15) },

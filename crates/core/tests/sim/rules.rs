@@ -3,14 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nexus_core::event::{Event, Needs, Requeue};
+use nexus_core::event::{Event, Needs, Parent, QueuePause, Requeue};
 use nexus_core::ids::{JobId, RunId};
 use nexus_core::job::{End, Failure, Job, KillReason, State};
-use nexus_core::run::{Lease, Memory, Outcome, Phase, StopCause};
+use nexus_core::machine::Machine;
+use nexus_core::request::Raise;
+use nexus_core::run::{Memory, Outcome, Phase, StopCause};
 use nexus_core::time::Time;
 
 use crate::disk::Disk;
-use crate::hardware::Hardware;
+use crate::leases;
 use crate::ledger::Ledger;
 
 /// Smaller goes first: priority, then submission, unless it was put elsewhere.
@@ -24,11 +26,45 @@ pub struct Rules {
     starts_failed: BTreeMap<JobId, u32>,
     run_ends: BTreeMap<RunId, Outcome>,
     ended: BTreeSet<JobId>,
+    /// As it was read last, without what runs that ended since had.
+    read: Machine,
+    /// Jobs in a row that fail until the queue is paused; 0 = it never is.
+    failures_allowed: u32,
+    failures: u32,
+    pause_is_due: bool,
 }
 
 impl Rules {
-    /// `disk` is as it was before the event, `hardware` as it was read last.
-    pub fn event(&mut self, event: &Event, disk: &Disk, ledger: &Ledger, hardware: &Hardware, now: Time) {
+    pub fn new(failures_allowed: u32) -> Rules {
+        Rules { failures_allowed, ..Rules::default() }
+    }
+
+    /// The machine was read.
+    pub fn reading(&mut self, machine: &Machine) {
+        self.read = machine.clone();
+    }
+
+    /// Another process takes over: it counts failures anew.
+    pub fn began_anew(&mut self) {
+        self.failures = 0;
+    }
+
+    /// All of a batch is on disk. `open`: the service starts jobs at all.
+    pub fn batch_ends(&self, disk: &Disk, open: bool, now: Time) {
+        assert!(!self.pause_is_due, "{} jobs failed one after another, and the queue goes on", self.failures);
+        for (job, parents) in &disk.after {
+            let failed = parents.iter().find(|parent| !parent.any_end && has_failed(parent.job, disk));
+            assert!(failed.is_none(), "{job} lives, and {failed:?}, which comes before it, did not complete");
+        }
+        if open && disk.queue_pause.is_none() {
+            let mut ready = disk.jobs.values().filter(|job| may_start(job, disk, now));
+            let left = ready.find(|job| leases::fits(&job.request, disk, &self.read));
+            assert!(left.is_none(), "there is room for {left:?}, and it was not planned");
+        }
+    }
+
+    /// `disk` is as it was before the event.
+    pub fn event(&mut self, event: &Event, disk: &Disk, ledger: &Ledger, now: Time) {
         if let Some(job) = job_of(event) {
             assert!(!self.ended.contains(&job), "{event:?} after the end of {job}");
         }
@@ -47,7 +83,7 @@ impl Rules {
             }
             Event::Planned { run, lease, .. } => {
                 self.planned(*run, disk, now);
-                may_be_leased(*run, lease, disk, hardware);
+                leases::may_be_leased(*run, lease, disk, &self.read);
             }
             Event::Placed { job, place } => {
                 self.ranks.insert(*job, (place.priority, place.turn));
@@ -60,9 +96,31 @@ impl Rules {
                 assert_eq!(began, Some(*at), "{run} began at another time");
             }
             Event::RunEnded { run, outcome, .. } => self.run_ended(*run, outcome, disk, ledger),
-            Event::Requeued { job, why, .. } => self.requeued(*job, *why, disk),
+            Event::Requeued { job, why, raise, .. } => self.requeued(*job, *why, *raise, disk),
             Event::JobEnded { job, end, .. } => self.job_ended(*job, end, disk),
+            Event::QueuePaused(QueuePause::AfterFailures(count)) => {
+                assert_eq!(*count, self.failures, "so many jobs failed one after another");
+                assert!(std::mem::take(&mut self.pause_is_due), "the queue is paused after {count} failures");
+            }
+            Event::QueueResumed => self.failures = 0,
+            Event::Peaked { run, mib } => {
+                let known = disk.run(*run).expect("a run of the disk").peak_mib;
+                assert!(*mib > known, "{run} is said to have had {mib} MiB, and had {known} before");
+            }
             _ => {}
+        }
+    }
+
+    /// Jobs that fail one after another.
+    fn counted(&mut self, end: &End, disk: &Disk) {
+        match end {
+            End::Completed => self.failures = 0,
+            End::Killed(_) | End::Failed(Failure::Dependency { .. }) => {}
+            End::Failed(_) => {
+                self.failures += 1;
+                let enough = self.failures_allowed > 0 && self.failures >= self.failures_allowed;
+                self.pause_is_due = enough && disk.queue_pause.is_none();
+            }
         }
     }
 
@@ -75,10 +133,15 @@ impl Rules {
     fn planned(&self, run: RunId, disk: &Disk, now: Time) {
         assert!(disk.queue_pause.is_none(), "{run} is planned while the queue is paused");
         let job = &disk.jobs[&run.job];
-        assert!(may_start(job, now), "{run} is planned in state {:?}", job.state);
+        assert!(
+            may_start(job, disk, now),
+            "{run} is planned in state {:?}, after {:?}",
+            job.state,
+            disk.after[&job.id]
+        );
         assert_eq!(run.number, job.runs + 1, "{run} follows run {}", job.runs);
         let rank = self.ranks[&run.job];
-        let alike = disk.jobs.values().filter(|other| other.request == job.request && may_start(other, now));
+        let alike = disk.jobs.values().filter(|other| other.request == job.request && may_start(other, disk, now));
         for other in alike {
             assert!(self.ranks[&other.id] >= rank, "{run} overtakes {}, which needs the same", other.id);
         }
@@ -94,60 +157,87 @@ impl Rules {
             assert_eq!(outcome, truth, "{run} ended otherwise");
         }
         self.run_ends.insert(run, outcome.clone());
+        let lease = disk.run(run).expect("current").lease;
+        for gpu in self.read.gpus.iter_mut().filter(|gpu| lease.gpus.contains(gpu.index)) {
+            let had = gpu.used.iter().find(|(job, _)| *job == run.job).map_or(0, |(_, mib)| u64::from(*mib));
+            gpu.free_mib = (gpu.free_mib + had).min(gpu.memory_mib);
+            gpu.used.retain(|(job, _)| *job != run.job);
+        }
     }
 
-    fn requeued(&mut self, job: JobId, why: Requeue, disk: &Disk) {
+    fn requeued(&mut self, job: JobId, why: Requeue, raise: Option<Raise>, disk: &Disk) {
         let State::Active(run) = &disk.jobs[&job].state else { panic!("{job} is queued again without a run") };
-        assert!(self.run_ends.contains_key(&run.id), "{job} is queued again while {} goes on", run.id);
+        let outcome = self.run_ends.get(&run.id);
+        let outcome = outcome.unwrap_or_else(|| panic!("{job} is queued again while {} goes on", run.id));
+        assert_eq!(raise, leases::raise_after(outcome, run, &disk.jobs[&job].request, &self.read), "{job} is raised");
+        let end = true_end(outcome, run.stop);
         assert_eq!(run.stop, None, "{job} was asked to end and is queued again");
         let failed_starts = self.starts_failed.entry(job).or_default();
         match why {
             Requeue::Retry => {
                 *failed_starts = 0;
+                let on_timeout = disk.jobs[&job].retries.on_timeout;
+                assert!(is_covered(&end, on_timeout), "{job} ended as {end:?} and is tried again");
                 let (used, allowed) = self.retries.get_mut(&job).expect("submitted");
                 *used += 1;
                 assert!(used <= allowed, "{job} is tried again {used} times, {allowed} were allowed");
             }
             Requeue::StartFailed => {
                 *failed_starts += 1;
+                assert!(matches!(outcome, Outcome::MachineError { .. }), "{outcome:?}, and yet no retry is used");
                 assert!(*failed_starts < 5, "{job} failed to start {failed_starts} times and is tried again");
             }
         }
     }
 
     fn job_ended(&mut self, job: JobId, end: &End, disk: &Disk) {
-        let truth = match &disk.jobs[&job].state {
-            State::Active(run) => {
+        let record = &disk.jobs[&job];
+        match (&record.state, end) {
+            (State::Active(run), _) => {
                 let outcome = self.run_ends.get(&run.id);
-                true_end(outcome.unwrap_or_else(|| panic!("{job} ends while {} goes on", run.id)), run.stop)
+                let outcome = outcome.unwrap_or_else(|| panic!("{job} ends while {} goes on", run.id));
+                assert_eq!(*end, true_end(outcome, run.stop), "{job} ended otherwise");
+                let (used, allowed) = self.retries[&job];
+                let covered = is_covered(end, record.retries.on_timeout) && run.stop.is_none();
+                let started = !matches!(outcome, Outcome::MachineError { .. });
+                assert!(
+                    !(covered && started && used < allowed),
+                    "{job} has {used} of {allowed} retries and is {end:?}"
+                );
             }
-            _ => End::Killed(KillReason::Removed),
-        };
-        assert_eq!(*end, truth, "{job} ended otherwise");
+            (_, End::Failed(Failure::Dependency { parent })) => {
+                let named = disk.after[&job].iter().any(|known| known.job == *parent && !known.any_end);
+                assert!(named && has_failed(*parent, disk), "{job} failed with {parent}, which it does not come after");
+            }
+            _ => assert_eq!(*end, End::Killed(KillReason::Removed), "{job} ended otherwise"),
+        }
+        self.counted(end, disk);
         self.ended.insert(job);
         self.ranks.remove(&job);
     }
 }
 
-/// No lease on a GPU that is held, paused (unless that is to be ignored), or that anything is in the way of.
-fn may_be_leased(run: RunId, lease: &Lease, disk: &Disk, hardware: &Hardware) {
-    let forced = disk.jobs[&run.job].request.force;
-    for index in lease.gpus.iter() {
-        assert!(hardware.is_fine(index), "{run} is planned on GPU {index}, which takes no job");
-        let paused = disk.paused_gpus.contains(&(lease.machine, hardware.uuid(index)));
-        assert!(forced || !paused, "{run} is planned on GPU {index}, which is paused");
-        let held = disk.jobs.values().find(|job| match &job.state {
-            State::Active(other) => other.lease.machine == lease.machine && other.lease.gpus.contains(index),
-            _ => false,
-        });
-        assert!(held.is_none(), "{run} is planned on GPU {index}, which {} holds", held.expect("found").id);
+/// It waits for no time, and those that come before it have ended as they should.
+fn may_start(job: &Job, disk: &Disk, now: Time) -> bool {
+    let over =
+        |parent: &Parent| disk.ended.get(&parent.job).is_some_and(|end| parent.any_end || *end == End::Completed);
+    match job.state {
+        State::Queued { not_before } => not_before.is_none_or(|at| at <= now) && disk.after[&job.id].iter().all(over),
+        _ => false,
     }
 }
 
-fn may_start(job: &Job, now: Time) -> bool {
-    match job.state {
-        State::Queued { not_before } => not_before.is_none_or(|at| at <= now),
-        _ => false,
+fn has_failed(job: JobId, disk: &Disk) -> bool {
+    disk.ended.get(&job).is_some_and(|end| *end != End::Completed)
+}
+
+/// What another attempt may mend.
+fn is_covered(end: &End, on_timeout: bool) -> bool {
+    let End::Failed(failure) = end else { return false };
+    match failure {
+        Failure::Timeout => on_timeout,
+        Failure::SessionClosed | Failure::Dependency { .. } => false,
+        _ => true,
     }
 }
 

@@ -2,23 +2,27 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nexus_core::apply::{self, Command, Edit, Refusal, Report, Revision};
+use nexus_core::apply::{self, Command, Refusal, Report, Revision};
 use nexus_core::check::check;
 use nexus_core::decide::decide;
-use nexus_core::event::{Event, Needs};
+use nexus_core::event::{Event, Needs, Parent};
 use nexus_core::explain::Explainer;
 use nexus_core::ids::{JobId, MachineId};
-use nexus_core::job::{Job, State};
+use nexus_core::job::{End, Job, State};
+use nexus_core::machine::Machine;
 use nexus_core::policy::Policy;
 use nexus_core::reconcile::{Seen, reconcile};
+use nexus_core::request::{Request, Same, Vram};
 use nexus_core::run::Phase;
 use nexus_core::time::Time;
 use nexus_core::waiting::Waiting;
 use nexus_core::world::World;
 
+use crate::answers::{refused_rightly, revised_rightly};
 use crate::chance::Chance;
 use crate::disk::Disk;
-use crate::hardware::{CPUS, Hardware, MOST_GPUS};
+use crate::explained::explanations_lead_to_a_start;
+use crate::hardware::{CPUS, Hardware, MOST_GPUS, RAM_MIB, memory_mib, model, uuid};
 use crate::node::Node;
 use crate::rules::Rules;
 use crate::user::Users;
@@ -37,6 +41,26 @@ struct Batch {
     reports: Vec<Report>,
     /// What callers are told once all of it is on disk.
     answers: Vec<(Command, Result<(), Refusal>)>,
+    /// With what this batch adds.
+    learned: BTreeMap<Same, u32>,
+}
+
+impl Batch {
+    /// What the end of a run tells of its command.
+    fn learn(&mut self, world: &World, report: &Report) {
+        let (Report::Ended { run, .. } | Report::NotStarted { run, ran: true }) = report else { return };
+        if let Some(ended) = world.run(*run) {
+            let known = self.learned.entry(world.job(run.job).expect("a run has a job").same).or_default();
+            *known = ended.peak_mib.max(*known);
+        }
+    }
+
+    fn end_of(&self, job: JobId) -> Option<&End> {
+        self.events.iter().find_map(|event| match event {
+            Event::JobEnded { job: ended, end, .. } if *ended == job => Some(end),
+            _ => None,
+        })
+    }
 }
 
 pub struct Story {
@@ -50,23 +74,35 @@ pub struct Story {
     hardware: Hardware,
     engine: Option<Engine>,
     acknowledged: BTreeSet<JobId>,
+    /// A reading that the engine has yet to take in.
+    reading: Option<Machine>,
+    no_room_on_disk: bool,
+    /// Its own, so that more or fewer questions tell the same story.
+    curiosity: Chance,
+    /// Waiting jobs whose reasons are followed up in each turn.
+    questions: usize,
     /// What happened, line by line, if it is to be told.
     pub trace: Option<Vec<String>>,
 }
 
 impl Story {
-    pub fn begin(seed: u64, told: bool) -> Story {
+    pub fn begin(seed: u64, told: bool, questions: usize) -> Story {
         let mut chance = Chance::from_seed(seed);
+        let failures_allowed = chance.pick(&[0, 0, 2, 4]);
         Story {
             now: BEGIN,
-            policy: Policy::default(),
+            policy: Policy { pause_after_failures: failures_allowed, ..Policy::default() },
             disk: Disk::empty(),
-            rules: Rules::default(),
+            rules: Rules::new(failures_allowed),
             node: Node::new(!seed.is_multiple_of(8), &mut chance),
             users: Users::new(&mut chance),
             hardware: Hardware::new(&mut chance),
             engine: None,
             acknowledged: BTreeSet::new(),
+            reading: None,
+            no_room_on_disk: false,
+            curiosity: Chance::from_seed(seed),
+            questions,
             trace: told.then(Vec::new),
             chance,
         }
@@ -84,13 +120,17 @@ impl Story {
         self.node.faults = false;
         self.crash();
         self.hardware.mend();
+        self.no_room_on_disk = false;
         self.boot();
         let held = self.disk.jobs.values().filter(|job| job.state == State::Held).map(|job| job.id).collect();
         let all = Command::ResumeGpus { machine: MachineId::LOCAL, gpus: (0..MOST_GPUS).collect() };
         self.turn(vec![Command::ResumeQueue, all, Command::Release(held)]);
         for _ in 0..20_000 {
-            if self.disk.jobs.values().all(|job| !can_ever_run(job)) {
+            if self.disk.jobs.values().all(|job| !can_ever_run(job, &self.disk)) {
                 return self.audit();
+            }
+            if self.disk.queue_pause.is_some() {
+                self.turn(vec![Command::ResumeQueue]);
             }
             self.step(false);
         }
@@ -103,6 +143,9 @@ impl Story {
         for run in self.node.pass(&mut self.chance, self.now) {
             let known = self.disk.run(run);
             assert!(known.is_some(), "{run} begins, and on disk it is not to be");
+        }
+        if self.chance.one_in(6) {
+            self.read_machine();
         }
         if trouble {
             self.mischief();
@@ -124,7 +167,10 @@ impl Story {
         if self.chance.one_in(8) {
             let what = self.hardware.change(&mut self.chance);
             self.note(format_args!("{what}"));
-            self.tell_machine();
+            self.read_machine();
+        }
+        if self.chance.one_in(if self.no_room_on_disk { 5 } else { 60 }) {
+            self.no_room_on_disk = !self.no_room_on_disk;
         }
         if self.chance.one_in(80) {
             let kill = self.chance.one_in(2);
@@ -157,7 +203,8 @@ impl Story {
     fn boot(&mut self) {
         self.note(format_args!("boot"));
         self.engine = Some(Engine { world: self.disk.world(), seen: Seen::default(), leaves_when_idle: false });
-        self.tell_machine();
+        self.rules.began_anew();
+        self.read_machine();
     }
 
     fn crash(&mut self) {
@@ -166,11 +213,8 @@ impl Story {
         self.node.engine_died(&mut self.chance);
     }
 
-    fn tell_machine(&mut self) {
-        let machine = self.hardware.machine();
-        if let Some(engine) = &mut self.engine {
-            apply::report(&mut engine.world, Report::Machine(machine), &self.policy, self.now);
-        }
+    fn read_machine(&mut self) {
+        self.reading = Some(self.hardware.machine(&self.node.usage(self.now)));
     }
 
     /// Apply, decide, commit, act; and the places where that breaks.
@@ -202,19 +246,25 @@ impl Story {
     }
 
     fn apply_and_decide(&mut self, engine: &mut Engine, commands: Vec<Command>) -> Batch {
-        let mut batch = Batch { events: vec![], reports: vec![], answers: vec![] };
-        for report in self.node.arrived(&mut self.chance, self.now) {
+        let mut batch = Batch { events: vec![], reports: vec![], answers: vec![], learned: self.disk.learned.clone() };
+        let reading = self.reading.take();
+        reading.iter().for_each(|machine| self.rules.reading(machine));
+        let arrived = self.node.arrived(&mut self.chance, self.now);
+        let disk = Report::Disk { full: self.no_room_on_disk };
+        for report in reading.map(Report::Machine).into_iter().chain([disk]).chain(arrived) {
             self.note(format_args!("report {report:?}"));
+            batch.learn(&engine.world, &report);
             batch.events.extend(apply::report(&mut engine.world, report.clone(), &self.policy, self.now));
             batch.reports.push(report);
         }
         for command in commands {
+            let command = self.known(command, &engine.world, &batch);
             self.note(format_args!("command {command:?}"));
             let before = engine.world.clone();
             let answer = apply::command(&mut engine.world, command.clone(), self.now);
             if let Err(refusal) = answer {
                 assert!(before == engine.world, "refused, and yet something changed: {command:?}");
-                refused_rightly(&before, &self.hardware, refusal);
+                refused_rightly(&before, &self.hardware, &command, refusal);
             }
             if let (Command::Revise(revision), Ok(_)) = (&command, &answer) {
                 revised_rightly(&before, &engine.world, revision);
@@ -224,20 +274,50 @@ impl Story {
         }
         check(&engine.world).unwrap_or_else(|broken| panic!("after apply: {broken}"));
         let planned = decide(&mut engine.world, self.now);
-        assert!(planned.is_empty() || !engine.world.stopping(), "planned while stopping: {planned:?}");
+        let closed = engine.world.stopping() || self.no_room_on_disk;
+        assert!(planned.is_empty() || !closed, "planned while nothing may start: {planned:?}");
         batch.events.extend(planned);
         check(&engine.world).unwrap_or_else(|broken| panic!("after decide: {broken}"));
         nothing_that_fits_waits(&engine.world);
+        explanations_lead_to_a_start(&engine.world, &mut self.curiosity, self.now, self.questions);
         batch
+    }
+
+    /// As the service makes it of what was wished: with what became of the jobs that are to come before, and what was
+    /// learned.
+    fn known(&self, mut command: Command, world: &World, batch: &Batch) -> Command {
+        let needs: Vec<&mut Needs> = match &mut command {
+            Command::Submit(jobs) => jobs.iter_mut().map(|new| &mut new.needs).collect(),
+            Command::Revise(Revision { edits, add, .. }) => {
+                let edited = edits.iter_mut().filter_map(|edit| edit.needs.as_mut());
+                edited.chain(add.iter_mut().map(|new| &mut new.needs)).collect()
+            }
+            _ => vec![],
+        };
+        for needs in needs {
+            needs.learned_mib = batch.learned.get(&needs.same).copied().unwrap_or(0);
+            for parent in std::mem::take(&mut needs.after) {
+                match batch.end_of(parent.job).or(self.disk.ended.get(&parent.job)) {
+                    None if world.job(parent.job).is_some() => needs.after.push(parent),
+                    Some(end) if !parent.any_end && *end != End::Completed => needs.failed_parent = Some(parent.job),
+                    _ => {}
+                }
+            }
+        }
+        command
     }
 
     fn commit(&mut self, batch: &Batch) {
         for event in &batch.events {
-            self.note(format_args!("on disk {event:?}"));
-            self.rules.event(event, &self.disk, &self.node.ledger, &self.hardware, self.now);
+            if !matches!(event, Event::MachineRead(_)) {
+                self.note(format_args!("on disk {event:?}"));
+            }
+            self.rules.event(event, &self.disk, &self.node.ledger, self.now);
             self.disk.write(event);
         }
         let engine = self.engine.as_mut().expect("an engine commits");
+        let open = !engine.world.stopping() && !self.no_room_on_disk;
+        self.rules.batch_ends(&self.disk, open, self.now);
         for report in &batch.reports {
             engine.seen.report(report);
         }
@@ -253,8 +333,16 @@ impl Story {
     fn restores_the_same(&self) {
         let world = &self.engine.as_ref().expect("an engine commits").world;
         assert!(world.jobs().eq(self.disk.jobs.values()), "World and disk differ");
+        for job in world.jobs() {
+            let lives = |parent: &&Parent| self.disk.jobs.contains_key(&parent.job);
+            let after = self.disk.after[&job.id].iter().filter(lives);
+            assert!(after.eq(world.parents(job.id)), "{} comes after {:?}", job.id, world.parents(job.id));
+        }
         let mut restored = self.disk.world();
-        apply::report(&mut restored, Report::Machine(self.hardware.machine()), &self.policy, self.now);
+        apply::report(&mut restored, Report::Disk { full: world.disk_full() }, &self.policy, self.now);
+        for machine in world.machines().cloned() {
+            apply::report(&mut restored, Report::Machine(machine), &self.policy, self.now);
+        }
         check(&restored).unwrap_or_else(|broken| panic!("after restore: {broken}"));
         if !world.stopping() {
             let planned = decide(&mut restored, self.now);
@@ -268,11 +356,12 @@ impl Story {
         let engine = self.engine.as_mut().expect("an engine commits");
         let (stopping, leaves_when_idle) = (engine.world.stopping(), engine.leaves_when_idle);
         *engine = Engine { world: self.disk.world(), seen: Seen::default(), leaves_when_idle };
+        self.rules.began_anew();
         if stopping {
             // Of the process, not of the disk: it holds on.
             apply::command(&mut engine.world, Command::Stop { kill: false }, self.now).expect("stop is never refused");
         }
-        self.tell_machine();
+        self.read_machine();
     }
 
     fn answer(&mut self, answers: &[(Command, Result<(), Refusal>)]) {
@@ -287,7 +376,7 @@ impl Story {
                 }
                 (Command::PauseGpus { machine, gpus }, Ok(())) => {
                     let resumed = answers.iter().any(|(other, _)| matches!(other, Command::ResumeGpus { .. }));
-                    let on_disk = |index| self.disk.paused_gpus.contains(&(*machine, self.hardware.uuid(index)));
+                    let on_disk = |index| self.disk.paused_gpus.contains(&(*machine, uuid(index)));
                     assert!(resumed || gpus.iter().all(on_disk), "the pause of {gpus:?} is lost");
                 }
                 _ => {}
@@ -321,7 +410,7 @@ impl Story {
         for (run, entry) in self.node.ledger.runs() {
             assert!(entry.ended.is_some(), "{run} lives after everything has ended");
             // Between two attempts a job may have been changed into one that never fits.
-            let stuck = self.disk.jobs.get(&run.job).is_some_and(|job| !can_ever_run(job));
+            let stuck = self.disk.jobs.get(&run.job).is_some_and(|job| !can_ever_run(job, &self.disk));
             assert!(stuck || self.disk.ended.contains_key(&run.job), "{run} ran, and its job has no end");
         }
         assert_eq!(self.node.ledger.alive().count(), 0);
@@ -334,47 +423,20 @@ impl Story {
     }
 }
 
-/// Whether it fits on the largest machine of the story.
-fn can_ever_run(job: &Job) -> bool {
-    let allowed = (0..MOST_GPUS).filter(|gpu| job.request.on.is_none_or(|on| on.contains(*gpu))).count();
-    allowed >= usize::from(job.request.gpus) && job.request.cpus <= CPUS
-}
-
-fn refused_rightly(world: &World, hardware: &Hardware, refusal: Refusal) {
-    match refusal {
-        Refusal::NotLive(job) => assert!(world.job(job).is_none(), "{job} is said not to live, and does"),
-        Refusal::WrongState(job) => assert!(world.job(job).is_some(), "{job} is said to live, and does not"),
-        Refusal::Circular(job) => panic!("{job} waits for nobody"),
-        Refusal::NoSuchGpus { missing, .. } => {
-            let there = missing.iter().find(|index| hardware.exists(*index));
-            assert!(!missing.is_empty() && there.is_none(), "GPU {there:?} of {missing:?} is there");
-        }
-    }
-}
-
-/// Removed jobs are gone, changed ones are as wished, the order is the one given, and nobody else was touched.
-fn revised_rightly(before: &World, after: &World, revision: &Revision) {
-    let named: BTreeSet<JobId> = revision.jobs().chain(revision.order.iter().copied()).collect();
-    for job in before.jobs().filter(|job| !named.contains(&job.id)) {
-        assert_eq!(after.job(job.id), Some(job), "{} was not named, and changed", job.id);
-    }
-    assert!(revision.remove.iter().all(|job| after.job(*job).is_none()), "removed, yet alive: {revision:?}");
-    assert!(revision.add.iter().all(|new| after.job(new.id).is_some()), "added, and not there: {revision:?}");
-    // Of several wishes for one job the last counts.
-    let last: BTreeMap<JobId, &Edit> = revision.edits.iter().map(|edit| (edit.job, edit)).collect();
-    for (id, edit) in last {
-        let job = after.job(id).expect("an edited job lives");
-        let needs = Needs { request: job.request, retries: job.retries.allowed, ..Needs::default() };
-        assert!(edit.needs.as_ref().is_none_or(|wanted| *wanted == needs), "{edit:?} became {job:?}");
-        assert!(edit.held.is_none_or(|held| held == (job.state == State::Held)), "{edit:?} became {job:?}");
-        let placed = revision.order.contains(&id);
-        let priority = edit.priority.map_or(job.place.priority, i64::from);
-        assert!(placed || priority == job.place.priority, "{edit:?} became {job:?}");
-    }
-    let mut seen = BTreeSet::new();
-    let order = revision.order.iter().filter(|job| seen.insert(**job));
-    let places: Vec<_> = order.map(|job| after.job(*job).expect("it waits").place).collect();
-    assert!(places.is_sorted_by(|one, next| one < next), "{revision:?} became {places:?}");
+/// Whether it fits on the largest machine of the story, and all that come before it do.
+fn can_ever_run(job: &Job, disk: &Disk) -> bool {
+    let Request { gpus, share, cpus, ram_mib, on, model: wanted, .. } = job.request;
+    let vram = match share.map(|share| share.vram) {
+        Some(Vram::Mib(mib)) => u64::from(mib),
+        _ => 0,
+    };
+    let allowed = (0..MOST_GPUS).filter(|gpu| {
+        let named = on.is_none_or(|on| on.contains(*gpu));
+        named && memory_mib(*gpu) >= vram && wanted.is_none_or(|wanted| wanted.fits(model(*gpu)))
+    });
+    let fits = allowed.count() >= usize::from(gpus) && cpus <= CPUS && u64::from(ram_mib) <= RAM_MIB;
+    let mut parents = disk.after[&job.id].iter().filter_map(|parent| disk.jobs.get(&parent.job));
+    fits && parents.all(|parent| can_ever_run(parent, disk))
 }
 
 fn nothing_that_fits_waits(world: &World) {

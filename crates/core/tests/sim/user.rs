@@ -1,10 +1,10 @@
 //! Users: what they ask for, sensible or not.
 
 use nexus_core::apply::{Command, Edit, Revision};
-use nexus_core::event::{Needs, NewJob};
+use nexus_core::event::{Needs, NewJob, Parent};
 use nexus_core::ids::{JobId, MachineId};
 use nexus_core::job::State;
-use nexus_core::request::{GpuSet, Request};
+use nexus_core::request::{GpuSet, Model, Request, Same, Share, Vram};
 use nexus_core::time::Time;
 
 use crate::chance::Chance;
@@ -29,7 +29,7 @@ impl Users {
     pub fn command(&mut self, disk: &Disk, chance: &mut Chance, now: Time) -> Command {
         match chance.below(49) {
             0..18 if disk.jobs.len() < PATIENCE => {
-                Command::Submit((0..1 + chance.below(4)).map(|_| self.job(chance, now)).collect())
+                Command::Submit((0..1 + chance.below(4)).map(|_| self.job(disk, chance, now)).collect())
             }
             18..22 => Command::Kill(self.some_jobs(disk, chance)),
             22..24 => Command::Remove(self.some_jobs(disk, chance)),
@@ -47,9 +47,9 @@ impl Users {
 
     fn revision(&mut self, disk: &Disk, chance: &mut Chance, now: Time) -> Revision {
         let edits = if chance.one_in(2) { self.some_jobs(disk, chance) } else { vec![] };
-        let edits = edits.into_iter().map(|job| self.edit(job, chance)).collect();
+        let edits = edits.into_iter().map(|job| self.edit(job, disk, chance)).collect();
         let remove = if chance.one_in(6) { self.some_jobs(disk, chance) } else { vec![] };
-        let add: Vec<NewJob> = (0..chance.below(3)).map(|_| self.job(chance, now)).collect();
+        let add: Vec<NewJob> = (0..chance.below(3)).map(|_| self.job(disk, chance, now)).collect();
         // Mostly all that wait; sometimes some of them, or one that does not.
         let waiting = disk.jobs.values().filter(|job| !matches!(job.state, State::Active(_))).map(|job| job.id);
         let mut order: Vec<JobId> = waiting.filter(|job| !remove.contains(job)).collect();
@@ -62,8 +62,8 @@ impl Users {
         Revision { remove, edits, add, order }
     }
 
-    fn edit(&self, job: JobId, chance: &mut Chance) -> Edit {
-        let needs = Needs { request: chance.pick(&self.kinds), retries: chance.pick(&[0, 0, 2]), ..Needs::default() };
+    fn edit(&self, job: JobId, disk: &Disk, chance: &mut Chance) -> Edit {
+        let needs = self.needs(disk, chance);
         Edit {
             job,
             needs: chance.one_in(2).then_some(needs),
@@ -72,16 +72,26 @@ impl Users {
         }
     }
 
-    fn job(&mut self, chance: &mut Chance, now: Time) -> NewJob {
+    /// Jobs that it comes after are named as they are known, live or not: the service looks what became of them.
+    fn needs(&self, disk: &Disk, chance: &mut Chance) -> Needs {
+        let request = chance.pick(&self.kinds);
+        let same = match request.share {
+            Some(Share { vram: Vram::Learned(same), .. }) => same,
+            _ => Same(chance.below(3) as i64),
+        };
+        let parents = if chance.one_in(4) { self.some_jobs(disk, chance) } else { vec![] };
+        let after = parents.into_iter().map(|job| Parent { job, any_end: chance.one_in(3) }).collect();
+        let (retries, retry_on_timeout) = (chance.pick(&[0, 0, 0, 1, 3]), chance.one_in(2));
+        Needs { request, same, retries, retry_on_timeout, after, ..Needs::default() }
+    }
+
+    fn job(&mut self, disk: &Disk, chance: &mut Chance, now: Time) -> NewJob {
+        let needs = self.needs(disk, chance);
         let id = JobId::from_number(3, self.submitted);
         self.submitted += 1;
         NewJob {
             id,
-            needs: Needs {
-                request: chance.pick(&self.kinds),
-                retries: chance.pick(&[0, 0, 0, 1, 3]),
-                ..Needs::default()
-            },
+            needs,
             priority: chance.pick(&[0, 0, 0, 0, -1, 1, i32::MIN, i32::MAX]),
             held: chance.one_in(10),
             at: now,
@@ -103,8 +113,25 @@ fn request(chance: &mut Chance) -> Request {
     let gpus = chance.pick(&[0, 1, 1, 1, 2, 2, 3, 4]);
     let cpus = if gpus == 0 { chance.below(4) } else { chance.pick(&[0, 0, 0, 1, 3]) };
     let on: GpuSet = (0..MOST_GPUS).filter(|_| !chance.one_in(3)).collect();
-    let on = chance.one_in(4).then_some(on);
-    Request { gpus, cpus: cpus as u16, on, force: chance.one_in(6), ..Request::default() }
+    Request {
+        gpus,
+        share: if gpus > 0 && chance.one_in(2) { Some(share(chance)) } else { None },
+        cpus: cpus as u16,
+        ram_mib: chance.pick(&[0, 0, 0, 300, 600, 1001]),
+        on: chance.one_in(4).then_some(on),
+        model: if chance.one_in(6) { Model::new(chance.pick(&["pretend", "tend a", "B", "none"])) } else { None },
+        force: chance.one_in(6),
+    }
+}
+
+fn share(chance: &mut Chance) -> Share {
+    let milli = chance.pick(&[0, 0, 0, 250, 500, 700]);
+    let vram = match chance.below(if milli > 0 { 8 } else { 4 }) {
+        0 => Vram::Learned(Same(chance.below(3) as i64)),
+        1..4 => Vram::Mib(chance.pick(&[1, 100, 300, 600, 1024, 3000])),
+        _ => Vram::Unsaid,
+    };
+    Share { milli, vram }
 }
 
 /// One or two; not all of them exist.

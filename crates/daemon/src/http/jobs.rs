@@ -232,7 +232,7 @@ impl App {
             .ask(move |world| {
                 let mut explainer = Explainer::new(world);
                 let mut answer = |request| {
-                    let gpus = explainer.place(request).ok().map(|lease| lease.gpus);
+                    let gpus = explainer.place(request).map(|lease| lease.gpus);
                     (explainer.request(request), gpus)
                 };
                 requests.iter().map(&mut answer).collect()
