@@ -47,7 +47,7 @@ impl GpuAmount {
 
     /// Thousandths, where it is a part of one GPU.
     pub fn milli(self) -> Option<u16> {
-        (self.0 % WHOLE != 0).then_some(self.0 as u16)
+        (!self.0.is_multiple_of(WHOLE)).then_some(self.0 as u16)
     }
 
     pub fn is_none(self) -> bool {

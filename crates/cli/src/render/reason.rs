@@ -142,7 +142,10 @@ pub fn to_type(waiting: &Waiting, id: &str, paused: &[u16]) -> Option<String> {
             "nexus gpus shows who uses them; gpus.ignore lets some not count".into()
         }
         Waiting::Gpus(GpusMissing { busy: 1.., .. }) => {
-            "nexus gpus shows their load; gpus.mem_threshold and gpus.load_threshold set how much is too much".into()
+            "nexus gpus shows their load; gpus.load_threshold sets how much is too much".into()
+        }
+        Waiting::Gpus(GpusMissing { low_memory: 1.., vram_mib: None, .. }) => {
+            "--vram says how much it needs; gpus.mem_threshold sets how full is too full".into()
         }
         Waiting::Gpus(_)
         | Waiting::Cpus { .. }

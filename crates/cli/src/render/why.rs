@@ -210,9 +210,19 @@ fn to_free(why: &Why) -> Vec<(String, String)> {
 fn in_the_way(why: &Why) -> Vec<(String, String)> {
     let id = &why.job.id;
     let mut lines = to_free(why);
-    if let Some(Waiting::Gpus(GpusMissing { busy: 1.., .. })) = &why.job.waiting {
-        let what = "to share GPUs that are busier; gpus.mem_threshold for memory".to_string();
+    let (mut busy, mut nearly_full) = (false, false);
+    if let Some(Waiting::Gpus(missing)) = &why.job.waiting {
+        busy = missing.busy > 0;
+        nearly_full = missing.low_memory > 0 && missing.vram_mib.is_none();
+    }
+    if busy {
+        let what = "to share GPUs whatever their load".to_string();
         lines.push(("nexus config set gpus.load_threshold 1".to_string(), what));
+    }
+    if nearly_full {
+        lines.push((format!("nexus edit {id} --vram 4G"), "to go by the memory that it needs".to_string()));
+        let what = "to share GPUs however full they are".to_string();
+        lines.push(("nexus config set gpus.mem_threshold 1".to_string(), what));
     }
     if why.job.position.is_some_and(|position| position > 1) {
         lines.push((format!("nexus first {id}"), "to put it before the others".to_string()));

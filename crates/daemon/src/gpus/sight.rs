@@ -80,7 +80,7 @@ fn process(found: &node::GpuProcess, index: u16, around: &Around) -> GpuProcess 
 /// Whether a process that is not known as ours keeps jobs off the GPU.
 fn counts(found: &node::GpuProcess, name: Option<&str>, index: u16, around: &Around) -> bool {
     let config = around.config;
-    if found.graphics || found.memory_mib.is_some_and(|memory| memory < config.ignore_below_mib) {
+    if found.ending || found.graphics || found.memory_mib.is_some_and(|memory| memory < config.ignore_below_mib) {
         return false;
     }
     let (user, ignore) = (found.user.as_deref(), |word: &str| config.ignore.iter().any(|entry| entry == word));

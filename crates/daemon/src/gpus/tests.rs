@@ -18,7 +18,7 @@ fn job_of(dir: &Path) -> Option<JobId> {
 
 fn process(pid: u32, user: Option<&str>, name: Option<&str>, memory_mib: Option<u64>) -> GpuProcess {
     let (user, name) = (user.map(String::from), name.map(String::from));
-    GpuProcess { pid, user, name, memory_mib, graphics: false, run_dir: None }
+    GpuProcess { pid, user, name, memory_mib, graphics: false, run_dir: None, ending: false }
 }
 
 fn python(memory_mib: u64) -> GpuProcess {
@@ -82,6 +82,7 @@ fn a_process_counts_unless_it_is_ours_small_ignored_or_draws() {
     let ours = GpuProcess { run_dir: Some("/ours/job_abc".into()), ..python(9_000) };
     let theirs = GpuProcess { run_dir: Some("/theirs/job_abc".into()), ..python(9_000) };
     let graphics = GpuProcess { graphics: true, ..python(9_000) };
+    let ending = GpuProcess { ending: true, ..python(9_000) };
     let by_program = |name: &str| process(1, Some("alice"), Some(name), Some(9_000));
     let table = [
         ("a training", python(642), true),
@@ -89,6 +90,7 @@ fn a_process_counts_unless_it_is_ours_small_ignored_or_draws() {
         ("a desktop's little program", python(255), false),
         ("unknown memory counts as much", process(1, Some("alice"), Some("python"), None), true),
         ("it draws", graphics, false),
+        ("it is ending", ending, false),
         ("our own job", ours, false),
         ("another service's job", theirs, true),
         ("an ignored program, by its file name", by_program("/usr/bin/Xwayland"), false),

@@ -80,6 +80,8 @@ pub struct GpuProcess {
     pub graphics: bool,
     /// The run directory of the nexus run it belongs to, of whichever service.
     pub run_dir: Option<std::path::PathBuf>,
+    /// On its way out: its memory is given back, and whose it was cannot be read any more.
+    pub ending: bool,
 }
 
 /// The shim that holds a GPU for its run, of whichever user's service.

@@ -37,6 +37,7 @@ pub fn describe(listed: Vec<Listed>) -> Vec<GpuProcess> {
             memory_mib: one.memory_mib,
             graphics: one.graphics,
             run_dir: run_dir(one.pid),
+            ending: is_ending(one.pid),
         })
         .collect()
 }
@@ -53,6 +54,11 @@ fn merge(mut listed: Vec<Listed>) -> Vec<Listed> {
         same
     });
     listed
+}
+
+/// A process that ends loses its memory first, and its arguments with that; it may take a second to be gone.
+fn is_ending(pid: u32) -> bool {
+    fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|arguments| arguments.is_empty())
 }
 
 /// The name of the user a process runs as.
