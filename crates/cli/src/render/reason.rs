@@ -151,7 +151,11 @@ pub fn to_type(waiting: &Waiting, id: &str, paused: &[u16]) -> Option<String> {
             "nexus gpus shows who uses them; gpus.ignore lets some not count".into()
         }
         Waiting::Gpus(GpusMissing { busy: 1.., .. }) => {
-            "nexus gpus shows their load; gpus.mem_threshold and gpus.load_threshold set how much is too much".into()
+            "nexus gpus shows their load; gpus.load_threshold sets how much is too much".into()
+        }
+        // Who says how much it needs goes by that, and not by the threshold.
+        Waiting::Gpus(GpusMissing { low_memory: 1.., vram_mib: None, .. }) => {
+            "nexus gpus shows what is in use; gpus.mem_threshold sets how much is too much".into()
         }
         Waiting::Gpus(_)
         | Waiting::Cpus { .. }
