@@ -226,7 +226,7 @@ impl<'a> Free<'a> {
     fn no_share(&self, room: &Room, share: Share) -> Option<No> {
         let limits = self.machine.sharing;
         let wanted = share.of(room.gpu.memory_mib);
-        if room.milli + share.milli > WHOLE_MILLI || wanted > room.left_mib() {
+        if room.milli.saturating_add(share.milli) > WHOLE_MILLI || wanted > room.left_mib() {
             return Some(No::Full);
         }
         let low = match share.vram {

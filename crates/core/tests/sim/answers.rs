@@ -57,6 +57,12 @@ pub fn revised_rightly(before: &World, after: &World, revision: &Revision) {
         let may_fail = new.needs.failed_parent.is_some() || new.needs.after.iter().any(|parent| !parent.any_end);
         assert!(may_fail || after.job(new.id).is_some(), "added, and not there: {revision:?}");
     }
+    // Who is to come after one that the same change takes out has failed.
+    let fails = |needs: &Needs| needs.after.iter().any(|it| !it.any_end && revision.remove.contains(&it.job));
+    let edited = revision.edits.iter().filter_map(|edit| Some((edit.job, edit.needs.as_ref()?)));
+    let mut failing =
+        edited.chain(revision.add.iter().map(|new| (new.id, &new.needs))).filter(|(_, needs)| fails(needs));
+    assert!(failing.all(|(job, _)| after.job(job).is_none()), "taken out, and waited for: {revision:?}");
     // Of several wishes for one job the last counts.
     let last: BTreeMap<JobId, &Edit> = revision.edits.iter().map(|edit| (edit.job, edit)).collect();
     for (id, edit) in last {

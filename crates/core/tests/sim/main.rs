@@ -22,7 +22,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use story::Story;
 
-const SEEDS: u64 = 700;
+const SEEDS: u64 = 600;
 const STEPS: u64 = 300;
 const QUESTIONS: u64 = 1;
 

@@ -56,6 +56,7 @@ impl Rules {
             let failed = parents.iter().find(|parent| !parent.any_end && has_failed(parent.job, disk));
             assert!(failed.is_none(), "{job} lives, and {failed:?}, which comes before it, did not complete");
         }
+        nobody_waits_for_itself(disk);
         if open && disk.queue_pause.is_none() {
             let mut ready = disk.jobs.values().filter(|job| may_start(job, disk, now));
             let left = ready.find(|job| leases::fits(&job.request, disk, &self.read));
@@ -224,6 +225,17 @@ fn may_start(job: &Job, disk: &Disk, now: Time) -> bool {
     match job.state {
         State::Queued { not_before } => not_before.is_none_or(|at| at <= now) && disk.after[&job.id].iter().all(over),
         _ => false,
+    }
+}
+
+/// Those who wait for nobody alive are taken away until nobody is left.
+fn nobody_waits_for_itself(disk: &Disk) {
+    let mut left: BTreeSet<JobId> = disk.jobs.keys().copied().collect();
+    while !left.is_empty() {
+        let waits = |job: &JobId| disk.after[job].iter().any(|parent| left.contains(&parent.job));
+        let (still, free): (BTreeSet<JobId>, BTreeSet<JobId>) = left.iter().copied().partition(waits);
+        assert!(!free.is_empty(), "they wait for each other: {still:?}");
+        left = still;
     }
 }
 

@@ -161,17 +161,7 @@ impl Writer<'_> {
                     params![run.job.as_str(), run.number, mib],
                 )?;
             }
-            Event::Requeued { job, why, not_before, raise } => {
-                let (retries, failures) = match why {
-                    Requeue::Retry => (1, "0"),
-                    Requeue::StartFailed => (0, "start_failures + 1"),
-                };
-                let sql = format!(
-                    "UPDATE jobs SET state = 'queued', started_at = NULL, not_before = ?2, retries_used = retries_used + ?3,
-                     start_failures = {failures}, raised = coalesce(?4, raised) WHERE id = ?1"
-                );
-                self.run(&sql, params![job.as_str(), not_before.map(|at| at.0), retries, raise.map(raised)])?;
-            }
+            Event::Requeued { job, why, not_before, raise } => self.requeued(*job, *why, *not_before, *raise)?,
             Event::JobEnded { job, end, at } => self.job_ended(*job, end, *at)?,
             Event::QueuePaused(QueuePause::ByUser) => drop(self.set_meta("queue", "paused")?),
             Event::QueuePaused(QueuePause::AfterFailures(count)) => {
@@ -186,6 +176,25 @@ impl Writer<'_> {
             }
             Event::MachineRead(_) | Event::DiskFull { .. } | Event::Stopping => {}
         }
+        Ok(())
+    }
+
+    fn requeued(
+        &self,
+        job: JobId,
+        why: Requeue,
+        not_before: Option<Time>,
+        raise: Option<Raise>,
+    ) -> rusqlite::Result<()> {
+        let (retries, failures) = match why {
+            Requeue::Retry => (1, "0"),
+            Requeue::StartFailed => (0, "start_failures + 1"),
+        };
+        let sql = format!(
+            "UPDATE jobs SET state = 'queued', started_at = NULL, not_before = ?2, retries_used = retries_used + ?3,
+             start_failures = {failures}, raised = coalesce(?4, raised) WHERE id = ?1"
+        );
+        self.run(&sql, params![job.as_str(), not_before.map(|at| at.0), retries, raise.map(raised)])?;
         Ok(())
     }
 
