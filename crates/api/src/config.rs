@@ -12,6 +12,9 @@ pub struct ConfigView {
     pub path: String,
     /// Why the file as it lies on disk is not in force, if it is not.
     pub refused: Option<Problem>,
+    /// Why the file of `models.file` as it lies on disk is not in force, if it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub models_refused: Option<Problem>,
     pub keys: Vec<ConfigKey>,
 }
 

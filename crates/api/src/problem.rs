@@ -75,6 +75,12 @@ pub enum Problem {
         line: Option<u64>,
         error: String,
     },
+    /// The file that says what models need.
+    BadModels {
+        path: String,
+        line: Option<u64>,
+        error: String,
+    },
     NotStarted {
         error: String,
     },
@@ -141,8 +147,12 @@ impl Problem {
             Problem::NewerDatabase { .. } => "the database was made by a newer nexus".into(),
             Problem::OtherHost { .. } => "this home belongs to another machine".into(),
             Problem::HomeUnusable { path, .. } => format!("nexus cannot keep its files in {path}"),
-            Problem::BadConfig { path, line: Some(line), .. } => format!("{path}, line {line} is wrong"),
-            Problem::BadConfig { path, line: None, .. } => format!("{path} is wrong"),
+            Problem::BadConfig { path, line: Some(line), .. } | Problem::BadModels { path, line: Some(line), .. } => {
+                format!("{path}, line {line} is wrong")
+            }
+            Problem::BadConfig { path, line: None, .. } | Problem::BadModels { path, line: None, .. } => {
+                format!("{path} is wrong")
+            }
             Problem::NotStarted { .. } => "the service did not start".into(),
             Problem::BadRequest { .. } => "the request cannot be read".into(),
             Problem::NoLog { id, attempt: None } => format!("job {id} has no log"),
@@ -161,6 +171,7 @@ impl Problem {
             | Problem::NoSuchFolder { error, .. }
             | Problem::HomeUnusable { error, .. }
             | Problem::BadConfig { error, .. }
+            | Problem::BadModels { error, .. }
             | Problem::NotStarted { error }
             | Problem::BadRequest { error }
             | Problem::NoTerminal { error, .. }
@@ -230,6 +241,9 @@ impl Problem {
             }
             Problem::HomeUnusable { .. } => "NEXUS_HOME=/some/folder nexus … uses another place".into(),
             Problem::BadConfig { path, .. } => format!("correct {path}, or move it away for a fresh one"),
+            Problem::BadModels { path, .. } => {
+                format!("correct {path}, or name another: nexus config set models.file FILE")
+            }
             Problem::NotStarted { .. } => "nexus doctor".into(),
             Problem::NoLog { id, .. } => format!("nexus show {id}"),
             Problem::NoTerminal { id, .. } => format!("nexus logs -f {id}"),

@@ -10,7 +10,7 @@ use nexus_api::amount::GpuAmount;
 use nexus_api::config::ConfigView;
 use nexus_api::edit::{JobEdit, JobEdited, QueueEdit, QueueEdited, QueueText};
 use nexus_api::events::Event;
-use nexus_api::jobs::{Job, JobDetail, JobSpec, Waiting};
+use nexus_api::jobs::{Job, JobDetail, JobSpec, Note, Submitted, Waiting};
 use nexus_api::problem::Problem;
 use nexus_api::run_dir::{self, ExitRecord, RunSpec, ShimMessage, Started};
 use nexus_api::screens::Screen;
@@ -65,6 +65,11 @@ const SAMPLES: &[Sample] = &[
     ("jobs_waiting_for_shares", reads_and_writes::<Vec<Job>>),
     ("job_spec_shares", reads_and_writes::<JobSpec>),
     ("job_detail_shares", reads_and_writes::<JobDetail>),
+    ("job_spec_by_rule", reads_and_writes::<JobSpec>),
+    ("job_detail_by_rule", reads_and_writes::<JobDetail>),
+    ("submitted", reads_and_writes::<Submitted>),
+    ("config_models", reads_and_writes::<ConfigView>),
+    ("problems_submit", reads_and_writes::<Vec<Problem>>),
     ("queue_text", reads_and_writes::<QueueText>),
     ("queue_edit", reads_and_writes::<QueueEdit>),
     ("queue_edited", reads_and_writes::<QueueEdited>),
@@ -168,14 +173,21 @@ fn samples_show_every_state_and_every_way_to_wait() {
 
 #[test]
 fn samples_show_every_problem_and_each_has_words() {
-    let samples = ["problems", "problems_terminal"].map(read::<Vec<Problem>>).concat();
+    let samples = ["problems", "problems_terminal", "problems_submit"].map(read::<Vec<Problem>>).concat();
     let shown: BTreeSet<u32> = samples.iter().map(number_of).collect();
-    assert_eq!(shown, (1..=21).collect(), "a problem lacks a sample");
+    assert_eq!(shown, (1..=22).collect(), "a problem lacks a sample");
     for problem in samples {
         assert!(!problem.title().is_empty(), "{problem:?}");
         assert!(problem.why().is_none_or(|why| !why.is_empty()), "{problem:?}");
         assert!(problem.hint().is_none_or(|hint| !hint.is_empty()), "{problem:?}");
     }
+}
+
+#[test]
+fn a_note_of_a_newer_service_is_no_hindrance() {
+    let newer = serde_json::json!({"jobs": [], "notes": [{"note": "made-of-cheese", "holes": 3}]});
+    let submitted: Submitted = serde_json::from_value(newer).expect("a newer answer");
+    assert_eq!(submitted.notes, [Note::Other]);
 }
 
 #[test]
@@ -231,6 +243,7 @@ fn number_of(problem: &Problem) -> u32 {
         Problem::NoSuchGpus { .. } => 19,
         Problem::NoTerminal { .. } => 20,
         Problem::NoScreen { .. } => 21,
+        Problem::BadModels { .. } => 22,
     }
 }
 

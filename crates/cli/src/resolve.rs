@@ -56,6 +56,7 @@ pub fn resolve(args: &AddArgs, around: Surroundings) -> Result<JobSpec, Usage> {
         window: around.window,
         out,
         rerun_of: None,
+        by_rule: None,
         session: args.screen.then_some(Session::Screen),
         one_terminal: false,
     })

@@ -1,5 +1,7 @@
-//! Takes changes of `config.toml` while the service runs. A text that is wrong is refused, and what was in force stays.
+//! Takes changes of `config.toml`, and of the file of models that it names, while the service runs. A text that is
+//! wrong is refused, and what was in force stays.
 
+use std::path::Path;
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,6 +12,7 @@ use nexus_api::problem::Problem;
 
 use crate::config::{self, Config, ConfigFile, Fault, Settings};
 use crate::engine::Message;
+use crate::models::{Rules, Source};
 
 /// How long an empty file may be one that is being written.
 const WRITER_PAUSE: Duration = Duration::from_millis(20);
@@ -22,6 +25,7 @@ pub struct Reload {
     /// Held by the one who reads the file: of two looks the later one has the last word.
     looking: Mutex<()>,
     state: Mutex<State>,
+    models: Mutex<Source>,
 }
 
 struct State {
@@ -33,7 +37,7 @@ struct State {
 }
 
 impl Reload {
-    pub fn new(home: &Home, settings: Settings, engine: Sender<Message>) -> Reload {
+    pub fn new(home: &Home, settings: Settings, models: Source, engine: Sender<Message>) -> Reload {
         let state = State { in_force: settings.config.clone(), on_disk: settings, refused: None };
         Reload {
             home: home.clone(),
@@ -41,6 +45,7 @@ impl Reload {
             engine,
             looking: Mutex::new(()),
             state: Mutex::new(state),
+            models: Mutex::new(models),
         }
     }
 
@@ -68,8 +73,28 @@ impl Reload {
     }
 
     pub fn view(&self) -> ConfigView {
+        let path = locked(&self.state).in_force.models_file.clone();
+        let models_refused = self.look_at_models(path.as_deref()).refused();
         let state = locked(&self.state);
-        config::view(&self.home, &state.in_force, &state.on_disk, state.refused.clone())
+        let view = config::view(&self.home, &state.in_force, &state.on_disk, state.refused.clone());
+        ConfigView { models_refused, ..view }
+    }
+
+    /// What commands need, as it is in force now. Reads the file of models.
+    pub fn rules(&self) -> Rules {
+        let (rules, path) = {
+            let in_force = &locked(&self.state).in_force;
+            (in_force.rules.clone(), in_force.models_file.clone())
+        };
+        Rules { rules, table: self.look_at_models(path.as_deref()).table() }
+    }
+
+    fn look_at_models(&self, path: Option<&Path>) -> MutexGuard<'_, Source> {
+        let mut models = locked(&self.models);
+        if let Some(line) = models.look(path) {
+            self.tell(Message::Log(vec![line]));
+        }
+        models
     }
 
     fn take(&self, settings: Settings, state: &mut State) {

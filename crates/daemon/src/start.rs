@@ -22,7 +22,7 @@ use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{broadcast, oneshot};
 
-use crate::config::{ConfigFile, Settings};
+use crate::config::{ConfigFile, Settings, models_trouble};
 use crate::engine::{Engine, Message};
 use crate::gpus::{self, Gpus};
 use crate::home::{HomeLock, Reserve, claim};
@@ -30,6 +30,7 @@ use crate::http::{self, App, OwnerOnly};
 use crate::ids::IdMaker;
 use crate::inbox::{self, Inbox};
 use crate::launch::RunSpecs;
+use crate::models::Source;
 use crate::queue_edit::FileNotes;
 use crate::reload::Reload;
 use crate::service_log::ServiceLog;
@@ -106,7 +107,7 @@ fn say(report: &StartReport, code: ExitCode) -> ExitCode {
 struct Parts {
     engine: Engine,
     to_engine: mpsc::Sender<Message>,
-    reload: Reload,
+    reload: Arc<Reload>,
     events: broadcast::Sender<Arc<nexus_api::events::Event>>,
     log_dir: PathBuf,
     jobs_file: PathBuf,
@@ -122,7 +123,8 @@ fn screens_dir(home: &Home) -> PathBuf {
 
 /// Whether a service could start with this configuration: looked at before a running one is stopped for it.
 pub fn check_config(home: &Home) -> Result<(), Problem> {
-    ConfigFile::of(home).settings().map(drop)
+    let settings = ConfigFile::of(home).settings()?;
+    models_trouble(&settings.config).map_or(Ok(()), Err)
 }
 
 /// Made first where there is none.
@@ -135,6 +137,7 @@ fn read_config(home: &Home) -> Result<Settings, Problem> {
 fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Problem> {
     let settings = read_config(home)?;
     let config = settings.config.clone();
+    let models = Source::open(config.models_file.as_deref())?;
     let store = Store::open(&home.database(), home.network).map_err(|error| error.problem())?;
     let host = nexus_node::home::hostname();
     own_host(&store, home, &host, options.adopt_home)?;
@@ -150,7 +153,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     })?;
     let world = store.restore().map_err(|error| error.problem())?;
     let (to_engine, inbox) = mpsc::channel();
-    let reload = Reload::new(home, settings, to_engine.clone());
+    let reload = Arc::new(Reload::new(home, settings, models, to_engine.clone()));
     let node = open_node(home, lock, to_engine.clone())?;
     let containment = match node.containment() {
         Containment::Cgroup(_) => "cgroup",
@@ -288,6 +291,7 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         engine: parts.to_engine.clone(),
         events: parts.events.clone(),
         notes: notes.clone(),
+        reload: parts.reload.clone(),
     };
     let app = Arc::new(App {
         engine: parts.to_engine.clone(),

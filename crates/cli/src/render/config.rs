@@ -13,6 +13,9 @@ pub fn config(view: &ConfigView, paint: Paint) -> String {
         let line = format!("The file on disk is not in force: {}", reason(problem));
         text.push_str(&format!("{}\n", paint.error(&line)));
     }
+    if let Some(problem) = &view.models_refused {
+        text.push_str(&format!("{}\n", paint.error(&format!("The file of models is not in force: {problem}"))));
+    }
     let keys = || view.keys.iter();
     let table = Table::new()
         .column("KEY", Paint::queue, keys().map(|key| key.key.clone()))
@@ -78,11 +81,13 @@ mod tests {
         let view = ConfigView {
             path: "/h/config.toml".into(),
             refused: Some(Problem::BadConfig { path: "x".into(), line: Some(9), error: "it is wrong".into() }),
+            models_refused: Some(Problem::BadModels { path: "/m".into(), line: Some(2), error: "so is this".into() }),
             keys: vec![waits, key("jobs.prelude", "".into(), None), later],
         };
         let expected = "\
 Config: /h/config.toml
 The file on disk is not in force: line 9: it is wrong
+The file of models is not in force: /m, line 2 is wrong: so is this
 
 KEY            VALUE  FROM     NOTE
 paths.log_dir  /old   line 3   waits for nexus restart: /new

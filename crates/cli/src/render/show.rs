@@ -16,7 +16,7 @@ const VALUE_COLUMN: usize = 13;
 
 pub fn show(detail: &JobDetail, screen: Option<&Screen>, capacity: Capacity, now: &Zoned, paint: Paint) -> String {
     let mut lines = Lines(String::new());
-    what(&mut lines, &detail.job, paint);
+    what(&mut lines, detail, paint);
     state(&mut lines, &detail.job, capacity, now, paint);
     times(&mut lines, &detail.job, now, paint);
     files(&mut lines, &detail.job);
@@ -43,7 +43,8 @@ impl Lines {
     }
 }
 
-fn what(lines: &mut Lines, job: &Job, paint: Paint) {
+fn what(lines: &mut Lines, detail: &JobDetail, paint: Paint) {
+    let job = &detail.job;
     lines.add("Job ID", &paint.id(&job.id));
     lines.some("Name", job.name.as_deref());
     lines.some("Project", job.project.as_deref());
@@ -51,6 +52,7 @@ fn what(lines: &mut Lines, job: &Job, paint: Paint) {
     lines.add("Runs as", if job.argv.is_some() { "exact arguments, no shell" } else { "shell command" });
     lines.some("Folder", Some(&job.cwd));
     lines.add("Needs", &needs(&job.request));
+    lines.some("By rule", detail.by_rule.as_deref());
     lines.add("Priority", &format!("{} (low first)", job.priority));
     if !job.tags.is_empty() {
         lines.some("Tags", Some(&job.tags.join(" ")));
@@ -219,7 +221,13 @@ mod tests {
             vram_mib: None,
             peak_vram_mib: None,
         };
-        let detail = JobDetail { job, runs: vec![run], env_names: vec!["PATH".into()], env: None };
+        let detail = JobDetail {
+            job,
+            runs: vec![run],
+            env_names: vec!["PATH".into()],
+            env: None,
+            by_rule: Some("--llm q*".into()),
+        };
         assert_eq!(
             show(&detail, None, Capacity { gpus: 2, cpus: 8 }, &samples::now(), PLAIN),
             "\
@@ -228,6 +236,7 @@ Command:     python train.py
 Runs as:     shell command
 Folder:      /work
 Needs:       1 GPU
+By rule:     --llm q*
 Priority:    0 (low first)
 Tags:        a b
 State:       failed (exit 1)

@@ -55,7 +55,8 @@ when a job starts; a job whose file is missing or wrong fails with start-error a
 - **Sizes** are in powers of two (`1GB` = 1024 MB), **durations** have a unit (`90s`, `1h30m`), **GPU lists** are \
 `0-2,5`.
 - `[machine.NAME.gpus]` has the keys of `[gpus]` for one machine and goes over them; the service's own is `local`.
-- `[[rule]]` has `match`, and `gpus` or `vram`; rules are not used yet.
+- `[[rule]]` has `match`, and `gpus` or `vram`; [model rules](model-rules.md) says what they do, and what **file** of \
+`[models]` is.
 ";
 
 fn compare(name: &str, expected: &str) {

@@ -31,12 +31,14 @@ use nexus_api::jobs::Session;
 use nexus_api::run_dir::ResourceLimits;
 use nexus_core::policy::Policy;
 
+use crate::models::Rule;
+
 pub use change::{NotChanged, known, set, unset};
 pub use entries::Fault;
 pub use file::{ConfigFile, Locked};
 pub use gpus::{GpuConfig, GpuUse, Visible};
 pub use log::LogLevel;
-pub use models::{Rule, Vram};
+pub use models::models_trouble;
 pub use read::{Settings, read};
 pub use template::template;
 pub use view::{Change, changes, view};

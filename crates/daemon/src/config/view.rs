@@ -27,7 +27,7 @@ pub fn view(home: &Home, in_force: &Config, on_disk: &Settings, refused: Option<
         key: row.name,
     };
     let keys = rows(in_force, home).into_iter().map(row).collect();
-    ConfigView { path: home.config().display().to_string(), refused, keys }
+    ConfigView { path: home.config().display().to_string(), refused, models_refused: None, keys }
 }
 
 /// A key that two configurations differ in.
@@ -105,7 +105,7 @@ fn rows(config: &Config, home: &Home) -> Vec<Row> {
     }
     for (place, rule) in config.rules.iter().enumerate() {
         let (name, value) = (format!("{RULE}.{}", place + 1), models::shown(rule));
-        rows.push(Row { name, value, default: Value::String(String::new()), force: Force::NotYet });
+        rows.push(Row { name, value, default: Value::String(String::new()), force: Force::AtOnce });
     }
     rows
 }

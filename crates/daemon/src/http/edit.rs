@@ -1,12 +1,13 @@
 //! The queue as text, given out and taken back; one job changed.
 
+use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 
 use axum::Json;
 use axum::extract::{Path, State};
 use nexus_api::edit::{Change, EditedJob, JobEdit, JobEdited, QueueEdit, QueueEdited, QueueText};
 use nexus_api::env::{is_reserved, split_secrets};
-use nexus_api::jobs::{JobSpec, State as Word};
+use nexus_api::jobs::{JobSpec, Note, State as Word};
 use nexus_api::problem::Problem;
 use nexus_api::queue_text::{Header, read, set, write};
 use nexus_core::apply::Edit;
@@ -17,6 +18,7 @@ use super::extract::{Asked, Sent};
 use super::problem::Failed;
 use super::{App, Shared, checks};
 use crate::engine::{Message, Revision};
+use crate::models::{Rules, after_edit};
 use crate::queue_edit::{Around, Plan, Waiting, changes, note, plan};
 use crate::store::{EditedRow, JobRow, Reader, StoreError};
 use crate::words;
@@ -64,7 +66,8 @@ pub async fn take_text(State(app): State<Shared>, Sent(edit): Sent<QueueEdit>) -
             return Ok(Json(answer));
         }
         if !plan.is_empty() {
-            let revision = plan.revision();
+            let mut revision = plan.revision();
+            revision.notes.extend(answer.notes.iter().map(|note| format!("Note: {note}")));
             let added = match app.order(|reply| Message::Revise { revision, reply }).await {
                 Err(Problem::WrongState { .. } | Problem::NoSuchJob { .. }) => continue,
                 added => added?,
@@ -86,11 +89,13 @@ pub async fn job(
 ) -> Result<Json<JobEdited>, Failed> {
     let _turn = app.edits.lock().await;
     for _ in 0..ATTEMPTS {
-        let (id, edit) = (id.clone(), edit.clone());
-        let (changed, changes) = app.read(move |reader| changed_job(reader, &id, &edit)).await?;
+        let (id, edit, rules_of) = (id.clone(), edit.clone(), app.clone());
+        let (changed, changes, rounded) =
+            app.read(move |reader| changed_job(reader, &id, &edit, &rules_of.reload.rules())).await?;
         let id = changed.0.job.to_string();
         if !changes.is_empty() {
-            let notes = vec![note(&id, &changes)];
+            let mut notes = vec![note(&id, &changes)];
+            notes.extend(rounded.map(|note| format!("Note: {note}")));
             let revision = Revision { edits: vec![changed], notes, ..Revision::default() };
             match app.order(|reply| Message::Revise { revision, reply }).await {
                 Err(Problem::WrongState { .. }) => continue,
@@ -102,7 +107,9 @@ pub async fn job(
     Err(Failed(Problem::Internal { error: "the job changes faster than it can be edited".into() }))
 }
 
-fn changed_job(reader: &Reader, id: &str, edit: &JobEdit) -> Result<((Edit, EditedRow), Vec<Change>), Problem> {
+type Changed = ((Edit, EditedRow), Vec<Change>, Option<Note>);
+
+fn changed_job(reader: &Reader, id: &str, edit: &JobEdit, rules: &Rules) -> Result<Changed, Problem> {
     let row = reader.job(id).map_err(fail)?.ok_or_else(|| Problem::NoSuchJob { id: id.into() })?;
     let waits = matches!(row.state, Word::Held | Word::Queued);
     if row.state.has_ended() {
@@ -123,6 +130,8 @@ fn changed_job(reader: &Reader, id: &str, edit: &JobEdit) -> Result<((Edit, Edit
     }
     after.command = edit.command.clone().unwrap_or(after.command);
     after.env = edit.env.iter().filter(|(name, _)| !is_reserved(name)).map(|(n, v)| (n.clone(), v.clone())).collect();
+    after_edit(&job.spec, &mut after);
+    let rounded = rules.fill(&mut after);
     checks::spec(&mut after)?;
     let typed = std::mem::take(&mut after.env);
     let mut changes = changes(&job.spec, &after);
@@ -146,7 +155,7 @@ fn changed_job(reader: &Reader, id: &str, edit: &JobEdit) -> Result<((Edit, Edit
         priority: (after.priority != job.spec.priority).then_some(after.priority),
         held: (waits && after.hold != job.spec.hold).then_some(after.hold),
     };
-    Ok(((core_edit, EditedRow { spec: after, secret_names, env }), changes))
+    Ok(((core_edit, EditedRow { spec: after, secret_names, env }), changes, rounded))
 }
 
 /// The first thing, as it is typed, that a job cannot change once it has started.
@@ -167,12 +176,18 @@ fn fail(error: StoreError) -> Problem {
 impl App {
     /// What a text means now, and the answer that tells of it.
     async fn planned(self: &Shared, edit: QueueEdit) -> Result<(Plan, QueueEdited), Problem> {
-        let home = self.user_home.clone();
+        let (home, app) = (self.user_home.clone(), self.clone());
         self.read(move |reader| {
             let rows = reader.waiting().map_err(fail)?;
             let queue = rows.into_iter().filter_map(Waiting::of).collect();
             let usual = new_spec(&edit);
-            let around = Around { usual: &usual, home: &home, check: &checks::spec };
+            let (rules, notes) = (app.reload.rules(), RefCell::new(Vec::new()));
+            let check = |spec: &mut JobSpec| {
+                let note = rules.fill(spec).filter(|note| !notes.borrow().contains(note));
+                notes.borrow_mut().extend(note);
+                checks::spec(spec)
+            };
+            let around = Around { usual: &usual, home: &home, check: &check };
             let plan = plan(&read(edit.base.as_bytes()), &read(edit.text.as_bytes()), queue, &around);
             let of_ids = |ids: Vec<String>| ids.into_iter().map(|id| edited_job(reader, id)).collect::<Result<_, _>>();
             let texts = |ids: &[JobId]| ids.iter().map(JobId::to_string).collect::<Vec<_>>();
@@ -189,6 +204,7 @@ impl App {
                 moved: texts(&plan.moved),
                 conflicts: of_ids(texts(&plan.conflicts))?,
                 left: of_ids(plan.left.clone())?,
+                notes: notes.into_inner(),
             };
             Ok((plan, answer))
         })

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::{Path, State};
 use nexus_api::env::looks_secret;
-use nexus_api::jobs::{Job, JobDetail, JobQuery, JobSpec, Rerun, State as Word, Submitted, Waiting as WaitingWord};
+use nexus_api::jobs::{
+    Job, JobDetail, JobQuery, JobSpec, Note, Rerun, State as Word, Submitted, Waiting as WaitingWord,
+};
 use nexus_api::problem::Problem;
 use nexus_core::explain::Explainer;
 use nexus_core::ids::JobId;
@@ -65,8 +67,9 @@ pub async fn show(
     env_names.extend(row.secret_names.iter().filter(|name| !env.contains_key(*name)).cloned());
     env_names.sort();
     let runs = runs.into_iter().map(view::run).collect();
+    let by_rule = row.spec.by_rule.clone();
     let job = app.view(vec![row], false).await?.remove(0);
-    Ok(Json(JobDetail { job, runs, env_names, env: query.env.then_some(env) }))
+    Ok(Json(JobDetail { job, runs, env_names, env: query.env.then_some(env), by_rule }))
 }
 
 #[derive(Deserialize)]
@@ -82,9 +85,17 @@ pub async fn submit(
     Asked(query): Asked<SubmitQuery>,
     Sent(specs): Sent<Vec<JobSpec>>,
 ) -> Result<Json<Submitted>, Failed> {
-    let specs = checked(specs, query.copies.unwrap_or(1))?;
-    let jobs = if query.dry_run { app.try_out(specs).await? } else { app.submit(specs).await? };
-    Ok(Json(Submitted { jobs }))
+    let (specs, notes) = app.meant(specs, query.copies.unwrap_or(1))?;
+    if query.dry_run {
+        return Ok(Json(Submitted { jobs: app.try_out(specs).await?, notes }));
+    }
+    let jobs = app.submit(specs).await?;
+    if !notes.is_empty() {
+        let lines = notes.iter().map(|note| format!("Note: {note}")).collect();
+        // The jobs are taken, whatever becomes of the service.
+        let _ = app.post(Message::Log(lines));
+    }
+    Ok(Json(Submitted { jobs, notes }))
 }
 
 pub async fn rerun(State(app): State<Shared>, Sent(rerun): Sent<Rerun>) -> Result<Json<Submitted>, Failed> {
@@ -105,8 +116,9 @@ pub async fn rerun(State(app): State<Shared>, Sent(rerun): Sent<Rerun>) -> Resul
             Ok(specs)
         })
         .await?;
+    // What the old job asked for holds for the new one; rules have no word in it.
     let specs = checked(specs, 1)?;
-    Ok(Json(Submitted { jobs: app.submit(specs).await? }))
+    Ok(Json(Submitted { jobs: app.submit(specs).await?, notes: vec![] }))
 }
 
 /// Each spec so many times, once it is known to make sense. A folder on a dead server may keep the look at
@@ -206,6 +218,17 @@ impl App {
             jobs.push(view::job(row, position, &around));
         }
         Ok(jobs)
+    }
+
+    /// New jobs with what rules say of them, checked.
+    fn meant(&self, mut specs: Vec<JobSpec>, copies: usize) -> Result<(Vec<JobSpec>, Vec<Note>), Problem> {
+        let rules = tokio::task::block_in_place(|| self.reload.rules());
+        let mut notes = Vec::new();
+        for spec in &mut specs {
+            spec.by_rule = None;
+            notes.extend(rules.fill(spec).filter(|note| !notes.contains(note)));
+        }
+        Ok((checked(specs, copies)?, notes))
     }
 
     async fn submit(self: &Shared, specs: Vec<JobSpec>) -> Result<Vec<Job>, Problem> {

@@ -60,7 +60,7 @@ pub struct App {
     pub started_at: Time,
     pub containment: String,
     pub screen: Arc<ServiceScreen>,
-    pub reload: Reload,
+    pub reload: Arc<Reload>,
     /// One change of specs after the other: each is made from what the one before it left.
     pub edits: tokio::sync::Mutex<()>,
     pub notes: Arc<FileNotes>,

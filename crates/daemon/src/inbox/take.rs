@@ -179,7 +179,7 @@ impl Keeper {
                 None => refused.push(refusal(entry, format!("there is no job {id}; take the id away to queue it"))),
             }
         }
-        let (specs, lines) = self.new_jobs(text, &mut refused)?;
+        let (specs, lines) = self.new_jobs(text, &mut refused, &mut notes)?;
         self.submit(specs, lines)?;
         for refused in &refused {
             notes.push(format!("{}, line {} is not taken: {}", self.name(), refused.line, refused.error));
@@ -190,7 +190,13 @@ impl Keeper {
     }
 
     /// Those without an id that were not taken before.
-    fn new_jobs(&mut self, text: &Read, refused: &mut Vec<Refused>) -> Result<(Vec<JobSpec>, Vec<String>), String> {
+    fn new_jobs(
+        &mut self,
+        text: &Read,
+        refused: &mut Vec<Refused>,
+        notes: &mut Vec<String>,
+    ) -> Result<(Vec<JobSpec>, Vec<String>), String> {
+        let rules = self.inbox.reload.rules();
         let mut known = self.taken()?;
         // Where its id stands in the file, a line like it is a new one.
         known.retain(|taken| text.entries.iter().all(|entry| entry.id.as_ref() != Some(&taken.id)));
@@ -202,6 +208,8 @@ impl Keeper {
                 continue;
             }
             let spec = entry.new_spec(self.usual()).and_then(|mut spec| {
+                let note = rules.fill(&mut spec);
+                notes.extend(note.map(|note| format!("{}, line {}: {note}", self.name(), entry.line)));
                 checks::spec(&mut spec).map_err(|problem| problem.to_string())?;
                 Ok(spec)
             });

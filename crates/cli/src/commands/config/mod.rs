@@ -110,7 +110,8 @@ pub async fn in_force(app: &App) -> Result<ConfigView, CliError> {
     match app.reader().config().await {
         Err(CliError::NoService { .. }) => {
             let settings = ConfigFile::of(&app.home).settings()?;
-            Ok(config::view(&app.home, &settings.config, &settings, None))
+            let models_refused = config::models_trouble(&settings.config);
+            Ok(ConfigView { models_refused, ..config::view(&app.home, &settings.config, &settings, None) })
         }
         answered => answered,
     }

@@ -28,6 +28,7 @@ mod kill;
 mod logs;
 mod logs_follow;
 mod ls;
+mod model_rules;
 mod pause;
 mod pause_gpus;
 mod queue;
