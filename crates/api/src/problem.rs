@@ -33,6 +33,11 @@ pub enum Problem {
         state: State,
         gpus: Vec<u16>,
     },
+    /// It was to be the only one of its kind, and this job is identical.
+    NotUnique {
+        id: String,
+        state: State,
+    },
     BadCommand {
         bad: BadCommand,
     },
@@ -139,6 +144,7 @@ impl Problem {
                 }
                 other => format!("{other} does not fit job {id}"),
             },
+            Problem::NotUnique { .. } => "an identical job is there already".into(),
             Problem::BadCommand { .. } => "this command cannot run".into(),
             Problem::NoSuchFolder { path, .. } => format!("the working folder {path} cannot be used"),
             Problem::BadField { field, value, .. } => format!("{field} cannot be {value}"),
@@ -189,6 +195,14 @@ impl Problem {
                 (state, _) if state.has_ended() => format!("it has ended: {}", state.word()),
                 (state, _) => format!("it is {}", state.word()),
             },
+            Problem::NotUnique { id, state } => {
+                let state = match state {
+                    State::Held | State::Queued => "waits",
+                    State::Starting | State::Running | State::Copying => "runs",
+                    ended => return Some(format!("job {id} of the same command and folder has {}", ended.word())),
+                };
+                format!("job {id} of the same command and folder {state}")
+            }
             Problem::BadCommand { bad } => match bad {
                 BadCommand::Empty => "it is empty".into(),
                 BadCommand::Nul => "it contains a NUL byte, which no program can be given".into(),
@@ -230,6 +244,9 @@ impl Problem {
                 (_, state) if state.has_ended() => format!("nexus rerun {id} runs it again"),
                 _ => format!("nexus show {id}"),
             },
+            Problem::NotUnique { id, .. } => {
+                format!("nexus show {id}; without --unique it is queued all the same")
+            }
             Problem::BadCommand { bad: BadCommand::Empty } => "nexus add \"python train.py\"".into(),
             Problem::BadCommand { .. } => "put it into a script and queue that: nexus add bash script.sh".into(),
             Problem::NoSuchFolder { .. } => "--cwd DIR names another".into(),

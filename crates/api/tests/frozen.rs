@@ -175,7 +175,7 @@ fn samples_show_every_state_and_every_way_to_wait() {
 fn samples_show_every_problem_and_each_has_words() {
     let samples = ["problems", "problems_terminal", "problems_submit"].map(read::<Vec<Problem>>).concat();
     let shown: BTreeSet<u32> = samples.iter().map(number_of).collect();
-    assert_eq!(shown, (1..=22).collect(), "a problem lacks a sample");
+    assert_eq!(shown, (1..=23).collect(), "a problem lacks a sample");
     for problem in samples {
         assert!(!problem.title().is_empty(), "{problem:?}");
         assert!(problem.why().is_none_or(|why| !why.is_empty()), "{problem:?}");
@@ -244,6 +244,7 @@ fn number_of(problem: &Problem) -> u32 {
         Problem::NoTerminal { .. } => 20,
         Problem::NoScreen { .. } => 21,
         Problem::BadModels { .. } => 22,
+        Problem::NotUnique { .. } => 23,
     }
 }
 

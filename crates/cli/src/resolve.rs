@@ -27,6 +27,10 @@ pub struct Surroundings {
 }
 
 pub fn resolve(args: &AddArgs, around: Surroundings) -> Result<JobSpec, Usage> {
+    if args.unique && args.copies > 1 {
+        let error = format!("--unique queues one job, and -x {} asks for copies of it", args.copies);
+        return Err(Usage::new(error, "leave out one of them"));
+    }
     let command = command(&args.command, around.escaped)?;
     let request = request(args)?;
     let cwd = match &args.cwd {

@@ -8,6 +8,7 @@ mod engine;
 mod gpus;
 mod home;
 mod http;
+mod identity;
 mod ids;
 mod inbox;
 mod launch;

@@ -1,6 +1,6 @@
 //! Jobs: list, show, submit, rerun.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -103,6 +103,7 @@ pub async fn rerun(State(app): State<Shared>, Sent(rerun): Sent<Rerun>) -> Resul
     let specs = app
         .read(move |reader| {
             let mut specs = Vec::new();
+            let together: BTreeSet<String> = ids.iter().cloned().collect();
             for id in ids {
                 let fail = |error: StoreError| error.problem();
                 let row = reader.job(&id).map_err(fail)?.ok_or_else(|| Problem::NoSuchJob { id: id.clone() })?;
@@ -111,7 +112,13 @@ pub async fn rerun(State(app): State<Shared>, Sent(rerun): Sent<Rerun>) -> Resul
                 let from_caller = secrets.iter().filter(|(name, _)| looks_secret(name));
                 let from_caller = from_caller.filter(|(name, _)| row.secret_names.contains(name));
                 env.extend(from_caller.map(|(name, value)| (name.clone(), value.clone())));
-                specs.push(JobSpec { env, tags: row.tags, hold: false, rerun_of: Some(id), ..row.spec });
+                let mut spec = JobSpec { env, tags: row.tags, hold: false, rerun_of: Some(id), ..row.spec };
+                // Who asks for it again means it.
+                spec.unique = false;
+                for parents in [&mut spec.after, &mut spec.after_any] {
+                    *parents = still_parents(reader, std::mem::take(parents), &together)?;
+                }
+                specs.push(spec);
             }
             Ok(specs)
         })
@@ -119,6 +126,18 @@ pub async fn rerun(State(app): State<Shared>, Sent(rerun): Sent<Rerun>) -> Resul
     // What the old job asked for holds for the new one; rules have no word in it.
     let specs = checked(specs, 1)?;
     Ok(Json(Submitted { jobs: app.submit(specs).await?, notes: vec![] }))
+}
+
+/// Jobs that a repeated one comes after: those that are repeated with it, and those that have not ended.
+fn still_parents(reader: &Reader, old: Vec<String>, together: &BTreeSet<String>) -> Result<Vec<String>, Problem> {
+    let mut parents = Vec::new();
+    for id in old {
+        let is_live = || Ok(reader.job(&id)?.is_some_and(|row| !row.state.has_ended()));
+        if together.contains(&id) || is_live().map_err(|error: StoreError| error.problem())? {
+            parents.push(id);
+        }
+    }
+    Ok(parents)
 }
 
 /// Each spec so many times, once it is known to make sense. A folder on a dead server may keep the look at
@@ -238,6 +257,8 @@ impl App {
 
     /// The jobs as they would be, without an id: why each would wait, or where it would start.
     async fn try_out(self: &Shared, specs: Vec<JobSpec>) -> Result<Vec<Job>, Problem> {
+        let asked = specs.iter().filter(|spec| spec.unique).cloned().collect::<Vec<_>>();
+        self.read(move |reader| asked.iter().try_for_each(|spec| no_twin(reader, spec))).await?;
         let requests: Vec<_> = specs.iter().map(|spec| words::needs(spec).request).collect();
         let answers: Vec<(Waiting, Option<GpuSet>)> = self
             .ask(move |world| {
@@ -260,6 +281,14 @@ impl App {
             job
         };
         Ok(specs.into_iter().zip(answers).map(job).collect())
+    }
+}
+
+/// As the engine would say.
+fn no_twin(reader: &Reader, spec: &JobSpec) -> Result<(), Problem> {
+    match reader.twins(spec).map_err(|error| error.problem())?.into_iter().next() {
+        Some(row) => Err(Problem::NotUnique { id: row.id, state: row.state }),
+        None => Ok(()),
     }
 }
 

@@ -45,6 +45,7 @@ mod show;
 mod start;
 mod status;
 mod stop;
+mod unique;
 mod usage;
 mod wait;
 mod why;
