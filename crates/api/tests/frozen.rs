@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 
 use nexus_api::amount::GpuAmount;
-use nexus_api::config::ConfigView;
+use nexus_api::config::{ConfigView, Overrides};
 use nexus_api::edit::{JobEdit, JobEdited, QueueEdit, QueueEdited, QueueText};
 use nexus_api::events::Event;
 use nexus_api::jobs::{Job, JobDetail, JobSpec, Note, Submitted, Waiting};
@@ -69,6 +69,8 @@ const SAMPLES: &[Sample] = &[
     ("job_detail_by_rule", reads_and_writes::<JobDetail>),
     ("submitted", reads_and_writes::<Submitted>),
     ("config_models", reads_and_writes::<ConfigView>),
+    ("config_overridden", reads_and_writes::<ConfigView>),
+    ("config_overrides", reads_and_writes::<Overrides>),
     ("problems_submit", reads_and_writes::<Vec<Problem>>),
     ("queue_text", reads_and_writes::<QueueText>),
     ("queue_edit", reads_and_writes::<QueueEdit>),

@@ -1,6 +1,7 @@
 //! Takes changes of `config.toml`, and of the file of models that it names, while the service runs. A text that is
 //! wrong is refused, and what was in force stays.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +11,7 @@ use nexus_api::config::ConfigView;
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 
-use crate::config::{self, Config, ConfigFile, Fault, Settings};
+use crate::config::{self, Config, ConfigFile, Fault, NotChanged, Overrides, Settings};
 use crate::engine::Message;
 use crate::models::{Rules, Source};
 
@@ -29,7 +30,9 @@ pub struct Reload {
 }
 
 struct State {
+    /// With the overrides.
     in_force: Config,
+    overrides: Overrides,
     /// The newest text that was right. It differs from what is in force in what waits for a restart.
     on_disk: Settings,
     /// What is wrong with the text on disk, if it is.
@@ -37,8 +40,16 @@ struct State {
 }
 
 impl Reload {
-    pub fn new(home: &Home, settings: Settings, models: Source, engine: Sender<Message>) -> Reload {
-        let state = State { in_force: settings.config.clone(), on_disk: settings, refused: None };
+    pub fn new(
+        home: &Home,
+        settings: Settings,
+        overrides: Overrides,
+        models: Source,
+        engine: Sender<Message>,
+    ) -> Reload {
+        let mut in_force = settings.config.clone();
+        overrides.over(&mut in_force);
+        let state = State { in_force, overrides, on_disk: settings, refused: None };
         Reload {
             home: home.clone(),
             file: ConfigFile::of(home),
@@ -76,7 +87,7 @@ impl Reload {
         let path = locked(&self.state).in_force.models_file.clone();
         let models_refused = self.look_at_models(path.as_deref()).refused();
         let state = locked(&self.state);
-        let view = config::view(&self.home, &state.in_force, &state.on_disk, state.refused.clone());
+        let view = config::view(&self.home, &state.in_force, &state.on_disk, &state.overrides, state.refused.clone());
         ConfigView { models_refused, ..view }
     }
 
@@ -97,6 +108,31 @@ impl Reload {
         models
     }
 
+    /// Puts values over those of the file, all or none, until the next start.
+    pub fn override_keys(&self, keys: &BTreeMap<String, String>) -> Result<(), Problem> {
+        let _only = locked(&self.looking);
+        let mut state = locked(&self.state);
+        let mut overrides = state.overrides.clone();
+        for (name, typed) in keys {
+            overrides.set(name, typed, self.file.user_home.as_deref()).map_err(|error| refused(name, typed, error))?;
+        }
+        let mut new = state.on_disk.config.clone();
+        new.keep_until_restart(&state.in_force);
+        overrides.over(&mut new);
+        if new.models_file != state.in_force.models_file
+            && let Some(problem) = config::models_trouble(&new)
+        {
+            return Err(problem);
+        }
+        let changes = config::changes(&state.in_force, &new, &self.home);
+        let lines = changes.iter().map(|change| format!("Config changed until the next start: {change}")).collect();
+        self.tell(Message::Log(lines));
+        state.overrides = overrides;
+        state.in_force = new.clone();
+        self.tell(Message::Config(Box::new(new)));
+        Ok(())
+    }
+
     fn take(&self, settings: Settings, state: &mut State) {
         let mut lines: Vec<String> = config::changes(&state.on_disk.config, &settings.config, &self.home)
             .into_iter()
@@ -107,6 +143,7 @@ impl Reload {
         }
         let mut new = settings.config.clone();
         new.keep_until_restart(&state.in_force);
+        state.overrides.over(&mut new);
         state.on_disk = settings;
         if !lines.is_empty() {
             self.tell(Message::Log(lines));
@@ -138,6 +175,15 @@ impl Reload {
         // The engine is gone: the service is going down, and the next one reads the file for itself.
         let _ = self.engine.send(message);
     }
+}
+
+/// Why a value cannot go over that of the file.
+pub fn refused(name: &str, typed: &str, error: NotChanged) -> Problem {
+    let want = match error {
+        NotChanged::BadValue { want, .. } => want,
+        other => other.to_string(),
+    };
+    Problem::BadField { field: name.into(), value: typed.into(), want }
 }
 
 /// What a thread that panicked left is as good as before: it is changed last.

@@ -80,6 +80,7 @@ pub fn router(app: Shared) -> Router {
         .route("/v1/screens", get(screens::list))
         .route("/v1/config", get(config::show))
         .route("/v1/config/reload", post(config::reload))
+        .route("/v1/config/overrides", put(config::override_keys))
         .route("/v1/status", get(service::status))
         .route("/v1/queue/pause", post(service::pause))
         .route("/v1/queue/resume", post(service::resume))

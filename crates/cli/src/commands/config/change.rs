@@ -98,6 +98,10 @@ pub async fn take(changes: &[Change], app: &App) -> Result<(), CliError> {
     for change in changes {
         app.ui.say(&if view.is_some() { change.to_string() } else { change.without_service() });
     }
+    for key in changes.iter().filter_map(|change| view.as_ref()?.key(&change.key)?.overridden.as_ref().map(|_| change))
+    {
+        app.ui.note(&format!("{} is as nexus start said until the next start", key.key));
+    }
     match view.and_then(|view| view.refused) {
         // Somebody else has changed the file meanwhile.
         Some(problem) => Err(problem.into()),

@@ -43,6 +43,7 @@ mod selectors;
 mod service_log;
 mod show;
 mod start;
+mod start_overrides;
 mod status;
 mod stop;
 mod unique;
