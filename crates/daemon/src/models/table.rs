@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 
 use super::is_amount;
 use super::pattern::apart;
@@ -75,37 +75,51 @@ struct Need(f64);
 
 impl<'de> Deserialize<'de> for Need {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Need, D::Error> {
-        struct Number;
-        impl Visitor<'_> for Number {
-            type Value = f64;
+        Number { twice: None }.deserialize(from)
+    }
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number of GPUs, as in 0.5 or 2")
-            }
+/// Reads a need. What is wrong is told while its number is read, since a reader of JSON knows its line then.
+struct Number<'a> {
+    /// The model that it is for, if that is listed already: which of the two counts would be a guess.
+    twice: Option<&'a str>,
+}
 
-            fn visit_f64<E: Error>(self, number: f64) -> Result<f64, E> {
-                match is_amount(number) {
-                    true => Ok(number),
-                    false => Err(E::custom(format!("{number} is no number of GPUs, as in 0.5 or 2"))),
-                }
-            }
+impl<'de> DeserializeSeed<'de> for Number<'_> {
+    type Value = Need;
 
-            fn visit_u64<E: Error>(self, number: u64) -> Result<f64, E> {
-                self.visit_f64(number as f64)
-            }
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Need, D::Error> {
+        from.deserialize_any(self)
+    }
+}
 
-            fn visit_i64<E: Error>(self, number: i64) -> Result<f64, E> {
-                self.visit_f64(number as f64)
-            }
+impl Visitor<'_> for Number<'_> {
+    type Value = Need;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number of GPUs, as in 0.5 or 2")
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Need, E> {
+        match self.twice {
+            Some(model) => Err(E::custom(format!("{model} is listed twice"))),
+            None if is_amount(number) => Ok(Need(number)),
+            None => Err(E::custom(format!("{number} is no number of GPUs, as in 0.5 or 2"))),
         }
-        from.deserialize_any(Number).map(Need)
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Need, E> {
+        self.visit_f64(number as f64)
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Need, E> {
+        self.visit_f64(number as f64)
     }
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Models(BTreeMap<String, Need>);
 
-/// A model that is listed twice is a slip: which of the two counts would be a guess.
 impl<'de> Deserialize<'de> for Models {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Models, D::Error> {
         struct Entries;
@@ -118,10 +132,10 @@ impl<'de> Deserialize<'de> for Models {
 
             fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Models, A::Error> {
                 let mut models = BTreeMap::new();
-                while let Some((model, need)) = entries.next_entry::<String, Need>()? {
-                    if models.insert(model.clone(), need).is_some() {
-                        return Err(A::Error::custom(format!("{model} is listed twice")));
-                    }
+                while let Some(model) = entries.next_key::<String>()? {
+                    let twice = models.contains_key(&model).then_some(model.as_str());
+                    let need = entries.next_value_seed(Number { twice })?;
+                    models.insert(model, need);
                 }
                 Ok(Models(models))
             }
