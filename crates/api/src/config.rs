@@ -1,5 +1,7 @@
 //! The configuration as clients see it.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -12,6 +14,9 @@ pub struct ConfigView {
     pub path: String,
     /// Why the file as it lies on disk is not in force, if it is not.
     pub refused: Option<Problem>,
+    /// Why the file of `models.file` as it lies on disk is not in force, if it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub models_refused: Option<Problem>,
     pub keys: Vec<ConfigKey>,
 }
 
@@ -28,8 +33,18 @@ pub struct ConfigKey {
     pub needs_restart: bool,
     /// What the file says by now, and a restart will put into force.
     pub after_restart: Option<Value>,
+    /// What the file says, or the default, where an option of `nexus start` goes over it until the next start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overridden: Option<Value>,
     /// False for a setting of something that this version does not do yet.
     pub used: bool,
+}
+
+/// Body of `PUT /v1/config/overrides`: keys that have another value than the file says, as typed, until the next
+/// start. Those that are not named stay as they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overrides {
+    pub keys: BTreeMap<String, String>,
 }
 
 impl ConfigView {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::Command;
 use crate::env::Env;
-use crate::jobs::{Job, State};
+use crate::jobs::{Job, Note, State};
 
 /// `GET /v1/queue/text`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +47,9 @@ pub struct QueueEdited {
     pub conflicts: Vec<EditedJob>,
     /// No longer waiting, and left alone.
     pub left: Vec<EditedJob>,
+    /// What the submitter of new lines should know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Note>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

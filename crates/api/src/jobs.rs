@@ -57,6 +57,9 @@ pub struct JobSpec {
     /// The job whose checkpoints this one goes on from, and keeps its own with; none for a folder of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_of: Option<String>,
+    /// The rule that said what it needs of GPUs; none where the job said so itself. The service's to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_rule: Option<String>,
     /// Where it can be seen while it runs; as the configuration says where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Session>,
@@ -98,6 +101,7 @@ impl JobSpec {
             out: None,
             rerun_of: None,
             checkpoint_of: None,
+            by_rule: None,
             session: None,
             one_terminal: false,
             conda: None,
@@ -308,6 +312,9 @@ pub struct JobDetail {
     /// The folder of its checkpoints, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_dir: Option<String>,
+    /// The rule that said what it needs of GPUs.
+    #[serde(default)]
+    pub by_rule: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -430,6 +437,31 @@ pub struct GpusMissing {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Submitted {
     pub jobs: Vec<Job>,
+    /// What the submitter should know beside that; each once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Note>,
+}
+
+/// Something of a submission that was taken otherwise than one may think.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "note", rename_all = "kebab-case")]
+pub enum Note {
+    /// A rule asks for more than one GPU and not for whole ones.
+    RoundedUp { rule: String, asked: f64, gpus: GpuAmount },
+    /// Of a service that knows more.
+    #[serde(other)]
+    Other,
+}
+
+impl std::fmt::Display for Note {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Note::RoundedUp { rule, asked, gpus } => {
+                write!(f, "{asked} GPUs by the rule {rule} are rounded up to {gpus}")
+            }
+            Note::Other => f.write_str("the service has a note that this nexus cannot read"),
+        }
+    }
 }
 
 /// What is done to jobs by id. The word is the last part of the path: `POST /v1/jobs/kill`.

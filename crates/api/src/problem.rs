@@ -33,6 +33,11 @@ pub enum Problem {
         state: State,
         gpus: Vec<u16>,
     },
+    /// It was to be the only one of its kind, and this job is identical.
+    NotUnique {
+        id: String,
+        state: State,
+    },
     BadCommand {
         bad: BadCommand,
     },
@@ -71,6 +76,12 @@ pub enum Problem {
         error: String,
     },
     BadConfig {
+        path: String,
+        line: Option<u64>,
+        error: String,
+    },
+    /// The file that says what models need.
+    BadModels {
         path: String,
         line: Option<u64>,
         error: String,
@@ -138,6 +149,7 @@ impl Problem {
                 }
                 other => format!("{other} does not fit job {id}"),
             },
+            Problem::NotUnique { .. } => "an identical job is there already".into(),
             Problem::BadCommand { .. } => "this command cannot run".into(),
             Problem::NoSuchFolder { path, .. } => format!("the working folder {path} cannot be used"),
             Problem::BadField { field, value, .. } => format!("{field} cannot be {value}"),
@@ -146,8 +158,12 @@ impl Problem {
             Problem::NewerDatabase { .. } => "the database was made by a newer nexus".into(),
             Problem::OtherHost { .. } => "this home belongs to another machine".into(),
             Problem::HomeUnusable { path, .. } => format!("nexus cannot keep its files in {path}"),
-            Problem::BadConfig { path, line: Some(line), .. } => format!("{path}, line {line} is wrong"),
-            Problem::BadConfig { path, line: None, .. } => format!("{path} is wrong"),
+            Problem::BadConfig { path, line: Some(line), .. } | Problem::BadModels { path, line: Some(line), .. } => {
+                format!("{path}, line {line} is wrong")
+            }
+            Problem::BadConfig { path, line: None, .. } | Problem::BadModels { path, line: None, .. } => {
+                format!("{path} is wrong")
+            }
             Problem::NotStarted { .. } => "the service did not start".into(),
             Problem::BadRequest { .. } => "the request cannot be read".into(),
             Problem::NoLog { id, attempt: None } => format!("job {id} has no log"),
@@ -167,6 +183,7 @@ impl Problem {
             | Problem::NoSuchFolder { error, .. }
             | Problem::HomeUnusable { error, .. }
             | Problem::BadConfig { error, .. }
+            | Problem::BadModels { error, .. }
             | Problem::NotStarted { error }
             | Problem::BadRequest { error }
             | Problem::NoTerminal { error, .. }
@@ -185,6 +202,14 @@ impl Problem {
                 (state, _) if state.has_ended() => format!("it has ended: {}", state.word()),
                 (state, _) => format!("it is {}", state.word()),
             },
+            Problem::NotUnique { id, state } => {
+                let state = match state {
+                    State::Held | State::Queued => "waits",
+                    State::Starting | State::Running | State::Copying => "runs",
+                    ended => return Some(format!("job {id} of the same command and folder has {}", ended.word())),
+                };
+                format!("job {id} of the same command and folder {state}")
+            }
             Problem::BadCommand { bad } => match bad {
                 BadCommand::Empty => "it is empty".into(),
                 BadCommand::Nul => "it contains a NUL byte, which no program can be given".into(),
@@ -226,6 +251,9 @@ impl Problem {
                 (_, state) if state.has_ended() => format!("nexus rerun {id} runs it again"),
                 _ => format!("nexus show {id}"),
             },
+            Problem::NotUnique { id, .. } => {
+                format!("nexus show {id}; without --unique it is queued all the same")
+            }
             Problem::BadCommand { bad: BadCommand::Empty } => "nexus add \"python train.py\"".into(),
             Problem::BadCommand { .. } => "put it into a script and queue that: nexus add bash script.sh".into(),
             Problem::NoSuchFolder { .. } => "--cwd DIR names another".into(),
@@ -237,6 +265,9 @@ impl Problem {
             }
             Problem::HomeUnusable { .. } => "NEXUS_HOME=/some/folder nexus … uses another place".into(),
             Problem::BadConfig { path, .. } => format!("correct {path}, or move it away for a fresh one"),
+            Problem::BadModels { path, .. } => {
+                format!("correct {path}, or name another: nexus config set models.file FILE")
+            }
             Problem::NotStarted { .. } => "nexus doctor".into(),
             Problem::NoLog { id, .. } => format!("nexus show {id}"),
             Problem::NoTerminal { id, .. } => format!("nexus logs -f {id}"),

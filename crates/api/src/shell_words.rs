@@ -1,4 +1,5 @@
-//! Splits a line into words as a shell does: blanks, quotes and backslashes, and nothing else of it.
+//! Splits a line into words as a shell does: blanks, quotes and backslashes, and nothing else of it; or a whole script,
+//! roughly, into the words of its commands.
 
 /// Why a line has no words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +41,40 @@ pub fn split(text: &str, refused: &str) -> Result<Vec<String>, NoWords> {
     Ok(words)
 }
 
+/// What ends a command, or stands between a command and a file.
+const BETWEEN: &str = ";|&()<>\n";
+
+/// The words of each command of a shell text, for somebody who looks for words in it and runs nothing: operators and
+/// newlines part commands, comments are left out, all else stays as it is written.
+pub fn commands(text: &str) -> Result<Vec<Vec<String>>, NoWords> {
+    let mut commands = vec![Vec::new()];
+    let mut word: Option<String> = None;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            c if BETWEEN.contains(c) => {
+                commands.last_mut().expect("there is one").extend(word.take());
+                commands.push(Vec::new());
+            }
+            c if c.is_whitespace() => commands.last_mut().expect("there is one").extend(word.take()),
+            '#' if word.is_none() => {
+                chars.find(|c| *c == '\n');
+                commands.push(Vec::new());
+            }
+            '\'' | '"' => quoted(&mut chars, c, word.get_or_insert_default())?,
+            '\\' => match chars.next().ok_or(NoWords::Unclosed('\\'))? {
+                // The command goes on in the next line.
+                '\n' => {}
+                c => word.get_or_insert_default().push(c),
+            },
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    commands.last_mut().expect("there is one").extend(word);
+    commands.retain(|words| !words.is_empty());
+    Ok(commands)
+}
+
 /// All up to the closing quote. Between double quotes a backslash keeps its meaning before a few characters only.
 fn quoted(chars: &mut std::str::Chars, quote: char, word: &mut String) -> Result<(), NoWords> {
     loop {
@@ -76,6 +111,23 @@ mod tests {
         assert_eq!(split("a\\", ""), Err(NoWords::Unclosed('\\')));
         let argv = ["it's", "a b", "", "$x"].map(String::from).to_vec();
         assert_eq!(split(&crate::command::Command::Argv(argv.clone()).text(), ""), Ok(argv));
+    }
+
+    #[test]
+    fn a_script_is_the_words_of_its_commands() {
+        for (text, expected) in [
+            ("", &[][..]),
+            ("python t.py --llm a", &[&["python", "t.py", "--llm", "a"][..]]),
+            ("cd x && python t.py --llm a; echo", &[&["cd", "x"], &["python", "t.py", "--llm", "a"], &["echo"]]),
+            ("t --llm a>log 2>&1 | tee b", &[&["t", "--llm", "a"], &["log", "2"], &["1"], &["tee", "b"]]),
+            ("a 'x; y' # --llm b\nc#d", &[&["a", "x; y"], &["c#d"]]),
+            ("python t.py \\\n  --llm a", &[&["python", "t.py", "--llm", "a"]]),
+            ("(a)(b c)", &[&["a"], &["b", "c"]]),
+            ("a ''", &[&["a", ""]]),
+        ] {
+            assert_eq!(commands(text).unwrap(), expected, "{text}");
+        }
+        assert_eq!(commands("it's"), Err(NoWords::Unclosed('\'')));
     }
 
     #[test]

@@ -7,10 +7,10 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 
 use nexus_api::amount::GpuAmount;
-use nexus_api::config::ConfigView;
+use nexus_api::config::{ConfigView, Overrides};
 use nexus_api::edit::{JobEdit, JobEdited, QueueEdit, QueueEdited, QueueText};
 use nexus_api::events::Event;
-use nexus_api::jobs::{Job, JobDetail, JobSpec, Waiting};
+use nexus_api::jobs::{Job, JobDetail, JobSpec, Note, Submitted, Waiting};
 use nexus_api::problem::Problem;
 use nexus_api::run_dir::{self, ExitRecord, RunSpec, ShimMessage, Started};
 use nexus_api::screens::Screen;
@@ -73,6 +73,13 @@ const SAMPLES: &[Sample] = &[
     ("exit_gpu_oom", reads_and_writes::<ExitRecord>),
     ("exit_host_oom", reads_and_writes::<ExitRecord>),
     ("exit_timeout_oom", reads_and_writes::<ExitRecord>),
+    ("job_spec_by_rule", reads_and_writes::<JobSpec>),
+    ("job_detail_by_rule", reads_and_writes::<JobDetail>),
+    ("submitted", reads_and_writes::<Submitted>),
+    ("config_models", reads_and_writes::<ConfigView>),
+    ("config_overridden", reads_and_writes::<ConfigView>),
+    ("config_overrides", reads_and_writes::<Overrides>),
+    ("problems_submit", reads_and_writes::<Vec<Problem>>),
     ("queue_text", reads_and_writes::<QueueText>),
     ("queue_edit", reads_and_writes::<QueueEdit>),
     ("queue_edited", reads_and_writes::<QueueEdited>),
@@ -179,14 +186,22 @@ fn samples_show_every_state_and_every_way_to_wait() {
 
 #[test]
 fn samples_show_every_problem_and_each_has_words() {
-    let samples = ["problems", "problems_terminal", "problems_time_limit"].map(read::<Vec<Problem>>).concat();
+    let samples =
+        ["problems", "problems_terminal", "problems_time_limit", "problems_submit"].map(read::<Vec<Problem>>).concat();
     let shown: BTreeSet<u32> = samples.iter().map(number_of).collect();
-    assert_eq!(shown, (1..=22).collect(), "a problem lacks a sample");
+    assert_eq!(shown, (1..=24).collect(), "a problem lacks a sample");
     for problem in samples {
         assert!(!problem.title().is_empty(), "{problem:?}");
         assert!(problem.why().is_none_or(|why| !why.is_empty()), "{problem:?}");
         assert!(problem.hint().is_none_or(|hint| !hint.is_empty()), "{problem:?}");
     }
+}
+
+#[test]
+fn a_note_of_a_newer_service_is_no_hindrance() {
+    let newer = serde_json::json!({"jobs": [], "notes": [{"note": "made-of-cheese", "holes": 3}]});
+    let submitted: Submitted = serde_json::from_value(newer).expect("a newer answer");
+    assert_eq!(submitted.notes, [Note::Other]);
 }
 
 #[test]
@@ -246,6 +261,8 @@ fn number_of(problem: &Problem) -> u32 {
         Problem::NoTerminal { .. } => 20,
         Problem::NoScreen { .. } => 21,
         Problem::TimeLimitKept { .. } => 22,
+        Problem::BadModels { .. } => 23,
+        Problem::NotUnique { .. } => 24,
     }
 }
 

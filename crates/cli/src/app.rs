@@ -27,7 +27,7 @@ impl App {
     /// Makes sure that a service answers. A new home on a network file system is told about, this once.
     pub async fn start(&self, options: StartOptions) -> Result<Began, CliError> {
         let is_new = !self.home.database().exists();
-        let began = start::ensure(&self.home, options).await?;
+        let began = start::ensure(&self.home, &options).await?;
         if is_new && self.home.network {
             self.ui.warn(&format!(
                 "{} is on a network file system: slower, and for this host alone; NEXUS_HOME on a local disk is better",

@@ -6,7 +6,7 @@ mod terminal;
 
 use std::path::PathBuf;
 
-use nexus_api::config::ConfigView;
+use nexus_api::config::{ConfigView, Overrides};
 use nexus_api::edit::{JobEdit, JobEdited, QueueEdit, QueueEdited, QueueText};
 use nexus_api::jobs::{Action, Job, JobDetail, JobQuery, JobSpec, OnJobs, Rerun, Submitted};
 use nexus_api::log::{self, Place};
@@ -186,6 +186,12 @@ impl Client {
     /// Has the service read its configuration now.
     pub async fn reload_config(&self) -> Result<ConfigView, CliError> {
         self.post("/v1/config/reload", &Value::Null).await
+    }
+
+    /// Puts values over those of the file until the next start.
+    pub async fn override_config(&self, keys: &[(String, String)]) -> Result<(), CliError> {
+        let overrides = Overrides { keys: keys.iter().cloned().collect() };
+        self.put("/v1/config/overrides", &overrides).await
     }
 
     pub async fn simulate_gpus(&self, count: u16) -> Result<(), CliError> {

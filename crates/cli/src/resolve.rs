@@ -27,6 +27,10 @@ pub struct Surroundings {
 }
 
 pub fn resolve(args: &AddArgs, around: Surroundings) -> Result<JobSpec, Usage> {
+    if args.unique && args.copies > 1 {
+        let error = format!("--unique queues one job, and -x {} asks for copies of it", args.copies);
+        return Err(Usage::new(error, "leave out one of them"));
+    }
     let command = command(&args.command, around.escaped)?;
     let request = request(args)?;
     let cwd = match &args.cwd {
@@ -58,6 +62,7 @@ pub fn resolve(args: &AddArgs, around: Surroundings) -> Result<JobSpec, Usage> {
         out,
         rerun_of: None,
         checkpoint_of: None,
+        by_rule: None,
         session: args.screen.then_some(Session::Screen),
         one_terminal: false,
         conda,

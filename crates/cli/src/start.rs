@@ -22,10 +22,12 @@ const REPORT_LIMIT: Duration = Duration::from_secs(60);
 const OTHER_SERVICE_LIMIT: Duration = Duration::from_secs(20);
 const OTHER_SERVICE_LOOK: Duration = Duration::from_millis(50);
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StartOptions {
     pub simulate_gpus: Option<u16>,
     pub adopt_home: bool,
+    /// Keys of the configuration and what they are to be until the next start.
+    pub overrides: Vec<(String, String)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +37,7 @@ pub enum Began {
 }
 
 /// Makes sure that a service answers. `options` count only for one that is started here.
-pub async fn ensure(home: &Home, options: StartOptions) -> Result<Began, CliError> {
+pub async fn ensure(home: &Home, options: &StartOptions) -> Result<Began, CliError> {
     let client = Client::new(home);
     let deadline = Instant::now() + OTHER_SERVICE_LIMIT;
     loop {
@@ -66,7 +68,7 @@ fn outside_of_jobs(home: &Home) -> Result<(), CliError> {
     }
 }
 
-async fn spawn(options: StartOptions) -> Result<StartReport, CliError> {
+async fn spawn(options: &StartOptions) -> Result<StartReport, CliError> {
     let mut command = service_command(options);
     let doing = "the service could not be started";
     let mut child = command.spawn().map_err(CliError::io(doing))?;
@@ -80,7 +82,7 @@ async fn spawn(options: StartOptions) -> Result<StartReport, CliError> {
 }
 
 /// This very program as the service of the home: no terminal, no folder held, nothing of a job around it.
-fn service_command(options: StartOptions) -> Command {
+fn service_command(options: &StartOptions) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("nexus").arg("__service").current_dir("/");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -89,6 +91,9 @@ fn service_command(options: StartOptions) -> Command {
     }
     if options.adopt_home {
         command.arg("--adopt-home");
+    }
+    for (key, value) in &options.overrides {
+        command.arg("--over").arg(format!("{key}={value}"));
     }
     // A relative NEXUS_HOME means the caller's folder, not the service's.
     if let Some(home) = std::env::var_os("NEXUS_HOME").filter(|home| !home.is_empty())

@@ -110,6 +110,11 @@ impl Ui {
         let _ = writeln!(io::stderr().lock(), "{text}");
     }
 
+    /// Something to know; nothing is wrong.
+    pub fn note(&self, text: &str) {
+        self.say(&format!("{} {text}", self.err.queue("note:")));
+    }
+
     pub fn warn(&self, text: &str) {
         self.say(&format!("{} {text}", self.err.state("warning:")));
     }

@@ -15,6 +15,7 @@ use nexus_core::apply::{Edit, unmoved};
 use nexus_core::ids::JobId;
 
 use crate::engine::{Revision, Slot};
+use crate::models::after_edit;
 use crate::store::{EditedRow, JobRow};
 use crate::words;
 
@@ -51,6 +52,7 @@ pub struct Around<'a> {
     pub usual: &'a JobSpec,
     /// The folder that goes without saying.
     pub home: &'a str,
+    /// Takes what is not said from rules, and refuses what makes no sense.
     pub check: &'a dyn Fn(&mut JobSpec) -> Result<(), Problem>,
 }
 
@@ -195,7 +197,11 @@ impl Plan {
             return false;
         }
         let Waiting { id, spec, secret_names } = job;
-        match entry.changed_spec(before, spec.clone()).and_then(|spec| checked(spec, around)) {
+        let changed = entry.changed_spec(before, spec.clone()).and_then(|mut after| {
+            after_edit(&spec, &mut after);
+            checked(after, around)
+        });
+        match changed {
             Ok(after) => {
                 let new_priority = after.priority != spec.priority;
                 self.changed.push(Changed { id, before: spec, after, secret_names });

@@ -1,5 +1,8 @@
-//! Takes changes of `config.toml` while the service runs. A text that is wrong is refused, and what was in force stays.
+//! Takes changes of `config.toml`, and of the file of models that it names, while the service runs. A text that is
+//! wrong is refused, and what was in force stays.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,8 +11,9 @@ use nexus_api::config::ConfigView;
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 
-use crate::config::{self, Config, ConfigFile, Fault, Settings};
+use crate::config::{self, Config, ConfigFile, Fault, NotChanged, Overrides, Settings};
 use crate::engine::Message;
+use crate::models::{Rules, Source};
 
 /// How long an empty file may be one that is being written.
 const WRITER_PAUSE: Duration = Duration::from_millis(20);
@@ -22,10 +26,13 @@ pub struct Reload {
     /// Held by the one who reads the file: of two looks the later one has the last word.
     looking: Mutex<()>,
     state: Mutex<State>,
+    models: Mutex<Source>,
 }
 
 struct State {
+    /// With the overrides.
     in_force: Config,
+    overrides: Overrides,
     /// The newest text that was right. It differs from what is in force in what waits for a restart.
     on_disk: Settings,
     /// What is wrong with the text on disk, if it is.
@@ -33,14 +40,23 @@ struct State {
 }
 
 impl Reload {
-    pub fn new(home: &Home, settings: Settings, engine: Sender<Message>) -> Reload {
-        let state = State { in_force: settings.config.clone(), on_disk: settings, refused: None };
+    pub fn new(
+        home: &Home,
+        settings: Settings,
+        overrides: Overrides,
+        models: Source,
+        engine: Sender<Message>,
+    ) -> Reload {
+        let mut in_force = settings.config.clone();
+        overrides.over(&mut in_force);
+        let state = State { in_force, overrides, on_disk: settings, refused: None };
         Reload {
             home: home.clone(),
             file: ConfigFile::of(home),
             engine,
             looking: Mutex::new(()),
             state: Mutex::new(state),
+            models: Mutex::new(models),
         }
     }
 
@@ -68,8 +84,53 @@ impl Reload {
     }
 
     pub fn view(&self) -> ConfigView {
+        let path = locked(&self.state).in_force.models_file.clone();
+        let models_refused = self.look_at_models(path.as_deref()).refused();
         let state = locked(&self.state);
-        config::view(&self.home, &state.in_force, &state.on_disk, state.refused.clone())
+        let view = config::view(&self.home, &state.in_force, &state.on_disk, &state.overrides, state.refused.clone());
+        ConfigView { models_refused, ..view }
+    }
+
+    /// What commands need, as it is in force now. Reads the file of models.
+    pub fn rules(&self) -> Rules {
+        let (rules, path) = {
+            let in_force = &locked(&self.state).in_force;
+            (in_force.rules.clone(), in_force.models_file.clone())
+        };
+        Rules { rules, table: self.look_at_models(path.as_deref()).table() }
+    }
+
+    fn look_at_models(&self, path: Option<&Path>) -> MutexGuard<'_, Source> {
+        let mut models = locked(&self.models);
+        if let Some(line) = models.look(path) {
+            self.tell(Message::Log(vec![line]));
+        }
+        models
+    }
+
+    /// Puts values over those of the file, all or none, until the next start.
+    pub fn override_keys(&self, keys: &BTreeMap<String, String>) -> Result<(), Problem> {
+        let _only = locked(&self.looking);
+        let mut state = locked(&self.state);
+        let mut overrides = state.overrides.clone();
+        for (name, typed) in keys {
+            overrides.set(name, typed, self.file.user_home.as_deref()).map_err(|error| refused(name, typed, error))?;
+        }
+        let mut new = state.on_disk.config.clone();
+        new.keep_until_restart(&state.in_force);
+        overrides.over(&mut new);
+        if new.models_file != state.in_force.models_file
+            && let Some(problem) = config::models_trouble(&new)
+        {
+            return Err(problem);
+        }
+        let changes = config::changes(&state.in_force, &new, &self.home);
+        let lines = changes.iter().map(|change| format!("Config changed until the next start: {change}")).collect();
+        self.tell(Message::Log(lines));
+        state.overrides = overrides;
+        state.in_force = new.clone();
+        self.tell(Message::Config(Box::new(new)));
+        Ok(())
     }
 
     fn take(&self, settings: Settings, state: &mut State) {
@@ -82,6 +143,7 @@ impl Reload {
         }
         let mut new = settings.config.clone();
         new.keep_until_restart(&state.in_force);
+        state.overrides.over(&mut new);
         state.on_disk = settings;
         if !lines.is_empty() {
             self.tell(Message::Log(lines));
@@ -113,6 +175,15 @@ impl Reload {
         // The engine is gone: the service is going down, and the next one reads the file for itself.
         let _ = self.engine.send(message);
     }
+}
+
+/// Why a value cannot go over that of the file.
+pub fn refused(name: &str, typed: &str, error: NotChanged) -> Problem {
+    let want = match error {
+        NotChanged::BadValue { want, .. } => want,
+        other => other.to_string(),
+    };
+    Problem::BadField { field: name.into(), value: typed.into(), want }
 }
 
 /// What a thread that panicked left is as good as before: it is changed last.

@@ -22,7 +22,7 @@ use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{broadcast, oneshot};
 
-use crate::config::{ConfigFile, Settings};
+use crate::config::{ConfigFile, Overrides, Settings, models_trouble};
 use crate::engine::{Engine, Message};
 use crate::gpus::{self, Gpus};
 use crate::home::{HomeLock, Reserve, claim};
@@ -30,8 +30,9 @@ use crate::http::{self, App, OwnerOnly};
 use crate::ids::IdMaker;
 use crate::inbox::{self, Inbox};
 use crate::launch::RunSpecs;
+use crate::models::Source;
 use crate::queue_edit::FileNotes;
-use crate::reload::Reload;
+use crate::reload::{self, Reload};
 use crate::service_log::ServiceLog;
 use crate::service_screen::ServiceScreen;
 use crate::store::{Readers, Store};
@@ -52,6 +53,8 @@ pub struct Options {
     pub simulate_gpus: Option<u16>,
     /// Take over a home that another host made.
     pub adopt_home: bool,
+    /// Keys of the configuration and what they are to be, as typed, until the next start.
+    pub overrides: Vec<(String, String)>,
 }
 
 /// Runs the service in the foreground until it is stopped. Says on stdout, once, how the start went.
@@ -106,7 +109,7 @@ fn say(report: &StartReport, code: ExitCode) -> ExitCode {
 struct Parts {
     engine: Engine,
     to_engine: mpsc::Sender<Message>,
-    reload: Reload,
+    reload: Arc<Reload>,
     events: broadcast::Sender<Arc<nexus_api::events::Event>>,
     log_dir: PathBuf,
     jobs_file: PathBuf,
@@ -123,7 +126,8 @@ fn screens_dir(home: &Home) -> PathBuf {
 
 /// Whether a service could start with this configuration: looked at before a running one is stopped for it.
 pub fn check_config(home: &Home) -> Result<(), Problem> {
-    ConfigFile::of(home).settings().map(drop)
+    let settings = ConfigFile::of(home).settings()?;
+    models_trouble(&settings.config).map_or(Ok(()), Err)
 }
 
 /// Made first where there is none.
@@ -135,7 +139,10 @@ fn read_config(home: &Home) -> Result<Settings, Problem> {
 
 fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Problem> {
     let settings = read_config(home)?;
-    let config = settings.config.clone();
+    let overrides = overrides(options)?;
+    let mut config = settings.config.clone();
+    overrides.over(&mut config);
+    let models = Source::open(config.models_file.as_deref())?;
     let store = Store::open(&home.database(), home.network).map_err(|error| error.problem())?;
     let host = nexus_node::home::hostname();
     own_host(&store, home, &host, options.adopt_home)?;
@@ -151,7 +158,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     })?;
     let world = store.restore().map_err(|error| error.problem())?;
     let (to_engine, inbox) = mpsc::channel();
-    let reload = Reload::new(home, settings, to_engine.clone());
+    let reload = Arc::new(Reload::new(home, settings, overrides, models, to_engine.clone()));
     let node = open_node(home, lock, to_engine.clone())?;
     let (containment, memory_limits) = match node.containment() {
         Containment::Cgroup(base) => ("cgroup", cgroup::limits_memory(&base)),
@@ -179,6 +186,14 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     };
     let containment = containment.into();
     Ok(Parts { engine, to_engine, reload, events, log_dir, jobs_file, host, containment, memory_limits, session })
+}
+
+fn overrides(options: &Options) -> Result<Overrides, Problem> {
+    let mut overrides = Overrides::default();
+    for (name, typed) in &options.overrides {
+        overrides.set(name, typed, None).map_err(|error| reload::refused(name, typed, error))?;
+    }
+    Ok(overrides)
 }
 
 /// A home belongs to one host: two services on one database would both run its queue.
@@ -289,6 +304,7 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         engine: parts.to_engine.clone(),
         events: parts.events.clone(),
         notes: notes.clone(),
+        reload: parts.reload.clone(),
     };
     let app = Arc::new(App {
         engine: parts.to_engine.clone(),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use jiff::Zoned;
 use nexus_api::env::Env;
-use nexus_api::jobs::{Job, JobSpec, Waiting};
+use nexus_api::jobs::{Job, JobSpec, Note, Waiting};
 use nexus_api::problem::Problem;
 
 use crate::app::App;
@@ -25,6 +25,7 @@ pub async fn run(args: AddArgs, raw: &[OsString], app: &App) -> Result<ExitCode,
     name_parents(&client, &mut spec).await?;
     let copies = args.copies as usize;
     let submitted = client.submit(&spec, copies, args.dry_run).await?;
+    tell_notes(&submitted.notes, app);
     warn_if_hopeless(&client, &submitted.jobs, app).await;
     if args.json {
         app.ui.json(&submitted)?;
@@ -82,6 +83,13 @@ fn check(spec: &JobSpec) -> Result<(), CliError> {
         Ok(_) => Err(problem("it is not a folder".into()).into()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(problem("it does not exist".into()).into()),
         Err(error) => Err(problem(error.to_string()).into()),
+    }
+}
+
+/// What was taken otherwise than one may think, piped too.
+pub fn tell_notes(notes: &[Note], app: &App) {
+    for note in notes {
+        app.ui.note(&note.to_string());
     }
 }
 

@@ -52,6 +52,7 @@ pub async fn run(args: DoctorArgs, app: &App) -> Result<ExitCode, CliError> {
         None => None,
     };
     let config = config::in_force(app).await;
+    let models = config.as_ref().ok().and_then(models_check);
     let mut checks = vec![
         service_check(service.as_ref(), trouble.as_ref()),
         home_check(&app.home),
@@ -66,6 +67,7 @@ pub async fn run(args: DoctorArgs, app: &App) -> Result<ExitCode, CliError> {
         gpu_check(status.as_ref()),
     ];
     let of_service = |service| [driver_check(service), locks_check(service), jobs_file_check(service)];
+    checks.extend(models);
     checks.extend(service.as_ref().into_iter().flat_map(of_service).flatten());
     let bad = checks.iter().any(|finding| finding.level == Level::Bad);
     match args.json {
@@ -138,6 +140,19 @@ fn config_check(config: Result<ConfigView, CliError>) -> Finding {
             }
         }
     }
+}
+
+/// Nothing to look at where no file is named.
+fn models_check(view: &ConfigView) -> Option<Finding> {
+    let name = "models";
+    let path = view.key("models.file")?.value.as_str().filter(|path| !path.is_empty())?;
+    Some(match &view.models_refused {
+        Some(problem) => {
+            let mend = "correct it; until then the old ones stay in force, and the service does not start with it";
+            found(name, Level::Bad, format!("not in force: {problem}"), Some(mend))
+        }
+        None => found(name, Level::Ok, path, None),
+    })
 }
 
 fn disk_check(home: &Home) -> Finding {

@@ -11,6 +11,7 @@ use nexus_api::env::{Env, is_reserved};
 use crate::app::App;
 use crate::chosen;
 use crate::client::Client;
+use crate::commands::add::tell_notes;
 use crate::draft::Draft;
 use crate::error::{CliError, Refused, Usage, code};
 use crate::render::text::counted;
@@ -345,6 +346,7 @@ fn told(edited: &QueueEdited, draft: &Draft, args: &EditArgs, app: &App) -> Resu
         true => app.ui.json(edited)?,
         false => app.ui.data(&render::edit::done(edited, app.ui.paint()))?,
     }
+    tell_notes(&edited.notes, app);
     for line in render::edit::left(edited, app.ui.talk_paint()) {
         app.ui.warn(&line);
     }

@@ -68,6 +68,7 @@ pub async fn run(args: RunArgs, raw: &[OsString], app: &App) -> Result<ExitCode,
     let signals = stay::Signals::listen()?;
     let submitted = client.submit(&spec, 1, false).await?;
     if !typed.quiet {
+        add::tell_notes(&submitted.notes, app);
         add::warn_if_hopeless(&client, &submitted.jobs, app).await;
     }
     let Some(job) = submitted.jobs.first() else {

@@ -13,6 +13,9 @@ pub fn config(view: &ConfigView, paint: Paint) -> String {
         let line = format!("The file on disk is not in force: {}", reason(problem));
         text.push_str(&format!("{}\n", paint.error(&line)));
     }
+    if let Some(problem) = &view.models_refused {
+        text.push_str(&format!("{}\n", paint.error(&format!("The file of models is not in force: {problem}"))));
+    }
     let keys = || view.keys.iter();
     let table = Table::new()
         .column("KEY", Paint::queue, keys().map(|key| key.key.clone()))
@@ -41,12 +44,16 @@ fn value(value: &Value) -> String {
 
 fn from(key: &ConfigKey) -> String {
     match key.line {
+        _ if key.overridden.is_some() => "nexus start".into(),
         Some(line) => format!("line {line}"),
         None => "default".into(),
     }
 }
 
 fn note(key: &ConfigKey) -> String {
+    if let Some(of_file) = &key.overridden {
+        return format!("until the next start; else {}", value(of_file));
+    }
     match (&key.after_restart, key.used) {
         (Some(new), _) => format!("waits for nexus restart: {}", value(new)),
         (None, false) => "not used yet".into(),
@@ -67,6 +74,7 @@ mod tests {
             line,
             needs_restart: false,
             after_restart: None,
+            overridden: None,
             used: true,
         }
     }
@@ -75,19 +83,23 @@ mod tests {
     fn values_where_they_come_from_and_what_waits() {
         let waits = ConfigKey { after_restart: Some("/new".into()), ..key("paths.log_dir", "/old".into(), Some(3)) };
         let later = ConfigKey { used: false, ..key("web.port", 4004.into(), None) };
+        let over = ConfigKey { overridden: Some("all".into()), ..key("gpus.use", "0-3".into(), Some(7)) };
         let view = ConfigView {
             path: "/h/config.toml".into(),
             refused: Some(Problem::BadConfig { path: "x".into(), line: Some(9), error: "it is wrong".into() }),
-            keys: vec![waits, key("jobs.prelude", "".into(), None), later],
+            models_refused: Some(Problem::BadModels { path: "/m".into(), line: Some(2), error: "so is this".into() }),
+            keys: vec![waits, key("jobs.prelude", "".into(), None), later, over],
         };
         let expected = "\
 Config: /h/config.toml
 The file on disk is not in force: line 9: it is wrong
+The file of models is not in force: /m, line 2 is wrong: so is this
 
-KEY            VALUE  FROM     NOTE
-paths.log_dir  /old   line 3   waits for nexus restart: /new
+KEY            VALUE  FROM         NOTE
+paths.log_dir  /old   line 3       waits for nexus restart: /new
 jobs.prelude   \"\"     default
-web.port       4004   default  not used yet
+web.port       4004   default      not used yet
+gpus.use       0-3    nexus start  until the next start; else all
 ";
         let shown: Vec<String> = config(&view, PLAIN).lines().map(|line| line.trim_end().to_string()).collect();
         assert_eq!(shown.join("\n") + "\n", expected);

@@ -16,7 +16,7 @@ const VALUE_COLUMN: usize = 13;
 
 pub fn show(detail: &JobDetail, screen: Option<&Screen>, capacity: Capacity, now: &Zoned, paint: Paint) -> String {
     let mut lines = Lines(String::new());
-    what(&mut lines, &detail.job, paint);
+    what(&mut lines, detail, paint);
     lines.some("Conda", detail.conda.as_deref());
     lines.some("Venv", detail.venv.as_deref());
     lines.some("GPU option", detail.gpu_arg.as_deref());
@@ -47,7 +47,8 @@ impl Lines {
     }
 }
 
-fn what(lines: &mut Lines, job: &Job, paint: Paint) {
+fn what(lines: &mut Lines, detail: &JobDetail, paint: Paint) {
+    let job = &detail.job;
     lines.add("Job ID", &paint.id(&job.id));
     lines.some("Name", job.name.as_deref());
     lines.some("Project", job.project.as_deref());
@@ -55,6 +56,7 @@ fn what(lines: &mut Lines, job: &Job, paint: Paint) {
     lines.add("Runs as", if job.argv.is_some() { "exact arguments, no shell" } else { "shell command" });
     lines.some("Folder", Some(&job.cwd));
     lines.add("Needs", &needs(&job.request));
+    lines.some("By rule", detail.by_rule.as_deref());
     lines.add("Priority", &format!("{} (low first)", job.priority));
     if !job.tags.is_empty() {
         lines.some("Tags", Some(&job.tags.join(" ")));
@@ -236,6 +238,7 @@ mod tests {
             env_names: vec!["PATH".into()],
             env: None,
             checkpoint_dir: None,
+            by_rule: Some("--llm q*".into()),
         };
         assert_eq!(
             show(&detail, None, Capacity { gpus: 2, cpus: 8 }, &samples::now(), PLAIN),
@@ -245,6 +248,7 @@ Command:     python train.py
 Runs as:     shell command
 Folder:      /work
 Needs:       1 GPU
+By rule:     --llm q*
 Priority:    0 (low first)
 Tags:        a b
 Conda:       torch

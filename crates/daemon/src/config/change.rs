@@ -79,6 +79,14 @@ pub fn known(name: &str) -> Result<(), NotChanged> {
     Target::find(name).map(drop)
 }
 
+/// The key of this name, which is that of no machine alone.
+pub(super) fn plain_key(name: &str) -> Result<&'static Key, NotChanged> {
+    match Target::find(name)? {
+        Target { table, key } if table.len() == 1 => Ok(key),
+        _ => Err(NotChanged::NoKey(no_such(name))),
+    }
+}
+
 /// The text with `name` set to what was typed.
 pub fn set(text: &str, name: &str, typed: &str, user_home: Option<&Path>) -> Result<String, NotChanged> {
     let target = Target::find(name)?;
@@ -117,7 +125,7 @@ pub fn unset(text: &str, name: &str, user_home: Option<&Path>) -> Result<String,
 }
 
 /// What was typed, as the key takes it: a value as it would stand in the file, a text, or a list with commas.
-fn meant(key: &Key, typed: &str, user_home: Option<&Path>) -> Result<Value, String> {
+pub(super) fn meant(key: &Key, typed: &str, user_home: Option<&Path>) -> Result<Value, String> {
     let as_written = |text: &str| format!("x = {text}").parse::<toml::Table>().ok()?.remove("x");
     let listed = || {
         let one = |part: &str| match part.parse::<i64>() {

@@ -1,20 +1,18 @@
 //! `config.toml` on disk: read with a clear word on what is wrong, made at first use, replaced whole or not at all.
 
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::{FlockOperation, flock};
 
 use super::entries::Fault;
 use super::read::{Settings, read};
 use super::template::template;
-
-/// No file of settings is larger; something else lies in its place.
-const MOST_BYTES: u64 = 1 << 20;
+use crate::text_file;
 
 pub struct ConfigFile {
     pub path: PathBuf,
@@ -53,32 +51,7 @@ impl ConfigFile {
 
     /// Its text; none where there is no file.
     pub fn text(&self) -> Result<Option<String>, Problem> {
-        let fail = |error: std::io::Error| self.bad(Fault { line: None, error: without_number(&error) });
-        // Without waiting: a pipe in its place must not hold up a service.
-        let flags = OFlags::NONBLOCK.bits() as i32;
-        let file = match OpenOptions::new().read(true).custom_flags(flags).open(&self.path) {
-            Ok(file) => file,
-            Err(error) if is_absent(&error) && !self.path.is_symlink() => return Ok(None),
-            Err(error) => return Err(fail(error)),
-        };
-        let found = file.metadata().map_err(fail)?;
-        let not_a_file = |what: &str| self.bad(Fault { line: None, error: what.into() });
-        if found.is_dir() {
-            return Err(not_a_file("it is a folder"));
-        }
-        if !found.is_file() {
-            return Err(not_a_file("it is not a file"));
-        }
-        let mut bytes = Vec::new();
-        file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(fail)?;
-        if bytes.len() as u64 > MOST_BYTES {
-            return Err(not_a_file(&format!("it is larger than {} KiB", MOST_BYTES >> 10)));
-        }
-        String::from_utf8(bytes).map(Some).map_err(|error| {
-            let good = error.utf8_error().valid_up_to();
-            let line = error.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
-            self.bad(Fault { line: Some(line), error: "it is not text in UTF-8".into() })
-        })
+        text_file::read(&self.path).map_err(|why| self.bad(Fault { line: why.line, error: why.error }))
     }
 
     /// Makes it, with every key at its default, where there is none.
@@ -142,15 +115,4 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
         let _ = std::fs::remove_file(&part);
     }
     written
-}
-
-/// Neither it nor its folder.
-fn is_absent(error: &std::io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
-}
-
-/// The error's text without its number.
-fn without_number(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_string()
 }

@@ -17,6 +17,7 @@ mod keys;
 mod log;
 mod models;
 mod outside;
+mod overrides;
 mod paths;
 mod queue;
 mod read;
@@ -31,12 +32,15 @@ use nexus_api::jobs::Session;
 use nexus_api::run_dir::ResourceLimits;
 use nexus_core::policy::Policy;
 
+use crate::models::Rule;
+
 pub use change::{NotChanged, known, set, unset};
 pub use entries::Fault;
 pub use file::{ConfigFile, Locked};
 pub use gpus::{GpuConfig, GpuUse, Visible};
 pub use log::LogLevel;
-pub use models::{Rule, Vram};
+pub use models::models_trouble;
+pub use overrides::Overrides;
 pub use read::{Settings, read};
 pub use template::template;
 pub use view::{Change, changes, view};

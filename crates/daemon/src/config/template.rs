@@ -19,9 +19,7 @@ pub fn template() -> String {
         }
         text.push_str(match section {
             "gpus" => "# The same keys under [machine.NAME.gpus] count for one machine; this one is local.\n",
-            "models" => {
-                "# Rules for commands, any number of them, not used yet: [[rule]] and below it match, gpus, vram.\n"
-            }
+            "models" => "# Rules for commands, any number of them: [[rule]] and below it match, gpus, vram.\n",
             _ => "",
         });
     }

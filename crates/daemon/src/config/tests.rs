@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use nexus_api::amount::Vram;
 use nexus_api::paths::{Home, Surroundings};
 use nexus_api::run_dir::UNLIMITED;
 
@@ -146,7 +147,11 @@ fn what_is_wrong_is_named_with_its_line_and_what_is_right() {
         ("\n[[rule]]\ngpus = 1", 2, "a rule needs match"),
         ("[[rule]]\nmatch = \"x\"", 1, "a rule needs gpus = 0.5 or vram"),
         ("[[rule]]\nmatch = \"x\"\ngpu = 1", 3, "a rule has no key gpu; did you mean gpus?"),
-        ("[[rule]]\nmatch = \"x\"\ngpus = 0", 1, "gpus cannot be 0"),
+        ("[[rule]]\nmatch = \"x\"\ngpus = -1", 1, "gpus cannot be -1; it is a number: 0.5, 1, 2, or 0 for the CPU"),
+        ("[[rule]]\nmatch = \"x\"\ngpus = 129", 1, "gpus cannot be 129"),
+        ("[[rule]]\nmatch = \"x\"\ngpus = 0\nvram = \"8G\"", 1, "gpus cannot be 0; it is more than 0 where vram"),
+        ("[[rule]]\nmatch = \"x\"\nvram = \"0MB\"", 1, "vram cannot be \"0MB\"; it is memory that a GPU has"),
+        ("[[rule]]\nmatch = \"a 'b\"\ngpus = 1", 1, "match cannot be \"a 'b\"; it is words of a command"),
         ("[log]\nkeep = -1\n[jobs]\ngrce = 1", 2, "keep cannot be -1"),
         ("[jobs", 1, ""),
         ("[jobs]\ngrace = \"3s\"\ngrace = \"4s\"", 3, "duplicate key"),

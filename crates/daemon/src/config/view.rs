@@ -10,16 +10,26 @@ use toml::Value;
 
 use super::entries::RULE;
 use super::key::{Access, Force, Key};
+use super::overrides::Overrides;
 use super::read::Settings;
 use super::{Config, keys, models};
 
 /// `on_disk` is the newest text that was accepted: what of it waits for a restart is not in force yet.
-pub fn view(home: &Home, in_force: &Config, on_disk: &Settings, refused: Option<Problem>) -> ConfigView {
+/// `overrides` are over it as long as the service lives.
+pub fn view(
+    home: &Home,
+    in_force: &Config,
+    on_disk: &Settings,
+    overrides: &Overrides,
+    refused: Option<Problem>,
+) -> ConfigView {
     let newest: BTreeMap<String, Value> =
         rows(&on_disk.config, home).into_iter().map(|row| (row.name, row.value)).collect();
+    let of_file = |row: &Row| newest.get(&row.name).map(json);
     let row = |row: Row| ConfigKey {
         line: on_disk.lines.get(&row.name).copied(),
-        after_restart: newest.get(&row.name).filter(|value| **value != row.value).map(json),
+        overridden: of_file(&row).filter(|_| overrides.has(&row.name)),
+        after_restart: of_file(&row).filter(|value| *value != json(&row.value) && !overrides.has(&row.name)),
         needs_restart: row.force == Force::AtRestart,
         used: row.force != Force::NotYet,
         value: json(&row.value),
@@ -27,7 +37,7 @@ pub fn view(home: &Home, in_force: &Config, on_disk: &Settings, refused: Option<
         key: row.name,
     };
     let keys = rows(in_force, home).into_iter().map(row).collect();
-    ConfigView { path: home.config().display().to_string(), refused, keys }
+    ConfigView { path: home.config().display().to_string(), refused, models_refused: None, keys }
 }
 
 /// A key that two configurations differ in.
@@ -105,7 +115,7 @@ fn rows(config: &Config, home: &Home) -> Vec<Row> {
     }
     for (place, rule) in config.rules.iter().enumerate() {
         let (name, value) = (format!("{RULE}.{}", place + 1), models::shown(rule));
-        rows.push(Row { name, value, default: Value::String(String::new()), force: Force::NotYet });
+        rows.push(Row { name, value, default: Value::String(String::new()), force: Force::AtOnce });
     }
     rows
 }

@@ -1,5 +1,7 @@
 //! Changes of the queue that belong together: what a client edited, as one input of the engine.
 
+use std::collections::BTreeSet;
+
 use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
 use nexus_core::apply::{self, Command, Edit};
@@ -32,7 +34,7 @@ pub enum Slot {
 impl Engine {
     pub(super) fn revise(&mut self, revision: Revision, turn: &mut Turn) -> Result<Vec<JobId>, Problem> {
         let Revision { remove, edits, add, order, notes } = revision;
-        let named = if add.is_empty() { vec![] } else { self.named(add, turn)? };
+        let named = if add.is_empty() { vec![] } else { self.named(add, &remove, turn)? };
         let (new, rows): (Vec<NewJob>, Vec<NewRow>) = named.into_iter().unzip();
         let ids: Vec<JobId> = new.iter().map(|job| job.id).collect();
         let order = order.into_iter().map(|slot| match slot {
@@ -41,7 +43,7 @@ impl Engine {
         });
         let (mut edits, edited): (Vec<Edit>, Vec<EditedRow>) = edits.into_iter().unzip();
         for (edit, row) in edits.iter_mut().zip(&edited).filter(|(edit, _)| edit.needs.is_some()) {
-            edit.needs = Some(self.needs(&row.spec, turn)?);
+            edit.needs = Some(self.needs(&row.spec, &BTreeSet::new(), turn)?);
         }
         let rows_of = edits.iter().map(|edit| edit.job).zip(edited).collect::<Vec<_>>();
         let revision = apply::Revision { remove, edits, add: new, order: order.collect() };

@@ -33,6 +33,7 @@ pub fn spec(spec: &mut JobSpec) -> Result<(), Problem> {
     if let Some(option) = &spec.gpu_arg {
         option_name(option).map_err(|want| bad("gpu_arg", &format!("{option:?}"), want))?;
     }
+    let by_rule = spec.by_rule.as_ref().map(|rule| format!(" by the rule {rule}")).unwrap_or_default();
     let request = &mut spec.request;
     let amount = *request.gpus.get_or_insert(GpuAmount::ONE);
     if amount.is_none() && request.cpus == Some(0) {
@@ -62,7 +63,7 @@ pub fn spec(spec: &mut JobSpec) -> Result<(), Problem> {
             return Err(bad("on", index, format!("GPU numbers go up to {}", MAX_GPUS - 1)));
         }
         if on.len() < usize::from(amount.count()) {
-            let want = format!("{amount} GPUs are asked for, and only {} allowed", on.len());
+            let want = format!("{amount} GPUs are asked for{by_rule}, and only {} allowed", on.len());
             return Err(bad("on", &join(on), want));
         }
     }

@@ -1,12 +1,13 @@
 //! The queue as text, given out and taken back; one job changed.
 
+use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 
 use axum::Json;
 use axum::extract::{Path, State};
 use nexus_api::edit::{Change, EditedJob, JobEdit, JobEdited, QueueEdit, QueueEdited, QueueText};
 use nexus_api::env::{is_reserved, split_secrets};
-use nexus_api::jobs::{JobSpec, State as Word};
+use nexus_api::jobs::{JobSpec, Note, State as Word};
 use nexus_api::problem::Problem;
 use nexus_api::queue_text::{Header, read, set, write};
 use nexus_core::apply::Edit;
@@ -18,6 +19,7 @@ use super::problem::Failed;
 use super::time_limit::LimitChange;
 use super::{App, Shared, checks};
 use crate::engine::{Message, Revision};
+use crate::models::{Rules, after_edit};
 use crate::queue_edit::{Around, Plan, Waiting, changes, note, plan};
 use crate::store::{EditedRow, JobRow, Reader, StoreError};
 use crate::words;
@@ -65,7 +67,8 @@ pub async fn take_text(State(app): State<Shared>, Sent(edit): Sent<QueueEdit>) -
             return Ok(Json(answer));
         }
         if !plan.is_empty() {
-            let revision = plan.revision();
+            let mut revision = plan.revision();
+            revision.notes.extend(answer.notes.iter().map(|note| format!("Note: {note}")));
             let added = match app.order(|reply| Message::Revise { revision, reply }).await {
                 Err(Problem::WrongState { .. } | Problem::NoSuchJob { .. }) => continue,
                 added => added?,
@@ -87,13 +90,15 @@ pub async fn job(
 ) -> Result<Json<JobEdited>, Failed> {
     let _turn = app.edits.lock().await;
     for _ in 0..ATTEMPTS {
-        let (id, edit) = (id.clone(), edit.clone());
-        let JobChange { edit, row, changes, limit } = app.read(move |reader| changed_job(reader, &id, &edit)).await?;
+        let (id, edit, rules_of) = (id.clone(), edit.clone(), app.clone());
+        let JobChange { edit, row, changes, limit, rounded } =
+            app.read(move |reader| changed_job(reader, &id, &edit, &rules_of.reload.rules())).await?;
         let id = edit.job.to_string();
         if changes.is_empty() {
             return Ok(Json(JobEdited { id, changes }));
         }
-        let notes = vec![note(&id, &changes)];
+        let mut notes = vec![note(&id, &changes)];
+        notes.extend(rounded.map(|note| format!("Note: {note}")));
         let revision = Revision { edits: vec![(edit, row)], notes, ..Revision::default() };
         let revised = match limit {
             None => app.order(|reply| Message::Revise { revision, reply }).await.map(drop),
@@ -115,9 +120,11 @@ struct JobChange {
     changes: Vec<Change>,
     /// Of a job that has started, if its time limit is to be another.
     limit: Option<LimitChange>,
+    /// What a rule says and is not quite so.
+    rounded: Option<Note>,
 }
 
-fn changed_job(reader: &Reader, id: &str, edit: &JobEdit) -> Result<JobChange, Problem> {
+fn changed_job(reader: &Reader, id: &str, edit: &JobEdit, rules: &Rules) -> Result<JobChange, Problem> {
     let row = reader.job(id).map_err(fail)?.ok_or_else(|| Problem::NoSuchJob { id: id.into() })?;
     let waits = matches!(row.state, Word::Held | Word::Queued);
     if row.state.has_ended() {
@@ -138,6 +145,8 @@ fn changed_job(reader: &Reader, id: &str, edit: &JobEdit) -> Result<JobChange, P
     }
     after.command = edit.command.clone().unwrap_or(after.command);
     after.env = edit.env.iter().filter(|(name, _)| !is_reserved(name)).map(|(n, v)| (n.clone(), v.clone())).collect();
+    after_edit(&job.spec, &mut after);
+    let rounded = rules.fill(&mut after);
     checks::spec(&mut after)?;
     let typed = std::mem::take(&mut after.env);
     let mut changes = changes(&job.spec, &after);
@@ -163,7 +172,7 @@ fn changed_job(reader: &Reader, id: &str, edit: &JobEdit) -> Result<JobChange, P
     };
     let (from, to) = (job.spec.request.time_seconds, after.request.time_seconds);
     let limit = (!waits && from != to).then_some(LimitChange { from, to });
-    Ok(JobChange { edit: core_edit, row: EditedRow { spec: after, secret_names, env }, changes, limit })
+    Ok(JobChange { edit: core_edit, row: EditedRow { spec: after, secret_names, env }, changes, limit, rounded })
 }
 
 /// The first thing, as it is typed, that a job cannot change once it has started.
@@ -184,12 +193,18 @@ fn fail(error: StoreError) -> Problem {
 impl App {
     /// What a text means now, and the answer that tells of it.
     async fn planned(self: &Shared, edit: QueueEdit) -> Result<(Plan, QueueEdited), Problem> {
-        let home = self.user_home.clone();
+        let (home, app) = (self.user_home.clone(), self.clone());
         self.read(move |reader| {
             let rows = reader.waiting().map_err(fail)?;
             let queue = rows.into_iter().filter_map(Waiting::of).collect();
             let usual = new_spec(&edit);
-            let around = Around { usual: &usual, home: &home, check: &checks::spec };
+            let (rules, notes) = (app.reload.rules(), RefCell::new(Vec::new()));
+            let check = |spec: &mut JobSpec| {
+                let note = rules.fill(spec).filter(|note| !notes.borrow().contains(note));
+                notes.borrow_mut().extend(note);
+                checks::spec(spec)
+            };
+            let around = Around { usual: &usual, home: &home, check: &check };
             let plan = plan(&read(edit.base.as_bytes()), &read(edit.text.as_bytes()), queue, &around);
             let of_ids = |ids: Vec<String>| ids.into_iter().map(|id| edited_job(reader, id)).collect::<Result<_, _>>();
             let texts = |ids: &[JobId]| ids.iter().map(JobId::to_string).collect::<Vec<_>>();
@@ -206,6 +221,7 @@ impl App {
                 moved: texts(&plan.moved),
                 conflicts: of_ids(texts(&plan.conflicts))?,
                 left: of_ids(plan.left.clone())?,
+                notes: notes.into_inner(),
             };
             Ok((plan, answer))
         })

@@ -1,11 +1,13 @@
 //! Jobs: list, show, submit, rerun.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
 use axum::extract::{Path, State};
 use nexus_api::env::looks_secret;
-use nexus_api::jobs::{Job, JobDetail, JobQuery, JobSpec, Rerun, State as Word, Submitted, Waiting as WaitingWord};
+use nexus_api::jobs::{
+    Job, JobDetail, JobQuery, JobSpec, Note, Rerun, State as Word, Submitted, Waiting as WaitingWord,
+};
 use nexus_api::problem::Problem;
 use nexus_core::explain::Explainer;
 use nexus_core::ids::JobId;
@@ -65,12 +67,12 @@ pub async fn show(
     env_names.extend(row.secret_names.iter().filter(|name| !env.contains_key(*name)).cloned());
     env_names.sort();
     let runs = runs.into_iter().map(view::run).collect();
-    let JobSpec { conda, venv, gpu_arg, .. } = row.spec.clone();
+    let JobSpec { conda, venv, gpu_arg, by_rule, .. } = row.spec.clone();
     let checkpoints = app.checkpoints_of(&row).filter(|folder| folder.is_dir());
     let checkpoint_dir = checkpoints.map(|folder| folder.display().to_string());
     let job = app.view(vec![row], false).await?.remove(0);
     let env = query.env.then_some(env);
-    Ok(Json(JobDetail { job, runs, conda, venv, gpu_arg, env_names, env, checkpoint_dir }))
+    Ok(Json(JobDetail { job, runs, conda, venv, gpu_arg, env_names, env, checkpoint_dir, by_rule }))
 }
 
 #[derive(Deserialize)]
@@ -86,9 +88,17 @@ pub async fn submit(
     Asked(query): Asked<SubmitQuery>,
     Sent(specs): Sent<Vec<JobSpec>>,
 ) -> Result<Json<Submitted>, Failed> {
-    let specs = checked(specs, query.copies.unwrap_or(1))?;
-    let jobs = if query.dry_run { app.try_out(specs).await? } else { app.submit(specs).await? };
-    Ok(Json(Submitted { jobs }))
+    let (specs, notes) = app.meant(specs, query.copies.unwrap_or(1))?;
+    if query.dry_run {
+        return Ok(Json(Submitted { jobs: app.try_out(specs).await?, notes }));
+    }
+    let jobs = app.submit(specs).await?;
+    if !notes.is_empty() {
+        let lines = notes.iter().map(|note| format!("Note: {note}")).collect();
+        // The jobs are taken, whatever becomes of the service.
+        let _ = app.post(Message::Log(lines));
+    }
+    Ok(Json(Submitted { jobs, notes }))
 }
 
 pub async fn rerun(State(app): State<Shared>, Sent(rerun): Sent<Rerun>) -> Result<Json<Submitted>, Failed> {
@@ -98,6 +108,7 @@ pub async fn rerun(State(app): State<Shared>, Sent(rerun): Sent<Rerun>) -> Resul
     let specs = app
         .read(move |reader| {
             let mut specs = Vec::new();
+            let together: BTreeSet<String> = ids.iter().cloned().collect();
             for id in ids {
                 let fail = |error: StoreError| error.problem();
                 let row = reader.job(&id).map_err(fail)?.ok_or_else(|| Problem::NoSuchJob { id: id.clone() })?;
@@ -112,13 +123,32 @@ pub async fn rerun(State(app): State<Shared>, Sent(rerun): Sent<Rerun>) -> Resul
                 let from_caller = from_caller.filter(|(name, _)| row.secret_names.contains(name));
                 env.extend(from_caller.map(|(name, value)| (name.clone(), value.clone())));
                 let (tags, rerun_of) = (row.tags, Some(id));
-                specs.push(JobSpec { env, tags, hold: false, rerun_of, checkpoint_of, ..row.spec });
+                let mut spec = JobSpec { env, tags, hold: false, rerun_of, checkpoint_of, ..row.spec };
+                // Who asks for it again means it.
+                spec.unique = false;
+                for parents in [&mut spec.after, &mut spec.after_any] {
+                    *parents = still_parents(reader, std::mem::take(parents), &together)?;
+                }
+                specs.push(spec);
             }
             Ok(specs)
         })
         .await?;
+    // What the old job asked for holds for the new one; rules have no word in it.
     let specs = checked(specs, 1)?;
-    Ok(Json(Submitted { jobs: app.submit(specs).await? }))
+    Ok(Json(Submitted { jobs: app.submit(specs).await?, notes: vec![] }))
+}
+
+/// Jobs that a repeated one comes after: those that are repeated with it, and those that have not ended.
+fn still_parents(reader: &Reader, old: Vec<String>, together: &BTreeSet<String>) -> Result<Vec<String>, Problem> {
+    let mut parents = Vec::new();
+    for id in old {
+        let is_live = || Ok(reader.job(&id)?.is_some_and(|row| !row.state.has_ended()));
+        if together.contains(&id) || is_live().map_err(|error: StoreError| error.problem())? {
+            parents.push(id);
+        }
+    }
+    Ok(parents)
 }
 
 /// Each spec so many times, once it is known to make sense. A folder on a dead server may keep the look at
@@ -220,6 +250,17 @@ impl App {
         Ok(jobs)
     }
 
+    /// New jobs with what rules say of them, checked.
+    fn meant(&self, mut specs: Vec<JobSpec>, copies: usize) -> Result<(Vec<JobSpec>, Vec<Note>), Problem> {
+        let rules = tokio::task::block_in_place(|| self.reload.rules());
+        let mut notes = Vec::new();
+        for spec in &mut specs {
+            spec.by_rule = None;
+            notes.extend(rules.fill(spec).filter(|note| !notes.contains(note)));
+        }
+        Ok((checked(specs, copies)?, notes))
+    }
+
     async fn submit(self: &Shared, specs: Vec<JobSpec>) -> Result<Vec<Job>, Problem> {
         let ids = self.order(|reply| Message::Submit { specs, reply }).await?;
         self.by_ids(ids.iter().map(JobId::to_string).collect()).await
@@ -227,6 +268,8 @@ impl App {
 
     /// The jobs as they would be, without an id: why each would wait, or where it would start.
     async fn try_out(self: &Shared, specs: Vec<JobSpec>) -> Result<Vec<Job>, Problem> {
+        let asked = specs.iter().filter(|spec| spec.unique).cloned().collect::<Vec<_>>();
+        self.read(move |reader| asked.iter().try_for_each(|spec| no_twin(reader, spec))).await?;
         let requests: Vec<_> = specs.iter().map(|spec| words::needs(spec).request).collect();
         let answers: Vec<(Waiting, Option<GpuSet>)> = self
             .ask(move |world| {
@@ -249,6 +292,14 @@ impl App {
             job
         };
         Ok(specs.into_iter().zip(answers).map(job).collect())
+    }
+}
+
+/// As the engine would say.
+fn no_twin(reader: &Reader, spec: &JobSpec) -> Result<(), Problem> {
+    match reader.twins(spec).map_err(|error| error.problem())?.into_iter().next() {
+        Some(row) => Err(Problem::NotUnique { id: row.id, state: row.state }),
+        None => Ok(()),
     }
 }
 

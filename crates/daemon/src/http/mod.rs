@@ -62,7 +62,7 @@ pub struct App {
     pub containment: String,
     pub memory_limits: bool,
     pub screen: Arc<ServiceScreen>,
-    pub reload: Reload,
+    pub reload: Arc<Reload>,
     /// One change of specs after the other: each is made from what the one before it left.
     pub edits: tokio::sync::Mutex<()>,
     pub notes: Arc<FileNotes>,
@@ -82,6 +82,7 @@ pub fn router(app: Shared) -> Router {
         .route("/v1/screens", get(screens::list))
         .route("/v1/config", get(config::show))
         .route("/v1/config/reload", post(config::reload))
+        .route("/v1/config/overrides", put(config::override_keys))
         .route("/v1/status", get(service::status))
         .route("/v1/queue/pause", post(service::pause))
         .route("/v1/queue/resume", post(service::resume))

@@ -18,9 +18,10 @@ impl IntoResponse for Failed {
     fn into_response(self) -> Response {
         let status = match &self.0 {
             Problem::NoSuchJob { .. } | Problem::NothingMatches { .. } | Problem::NoLog { .. } => StatusCode::NOT_FOUND,
-            Problem::WrongState { .. } | Problem::NoTerminal { .. } | Problem::TimeLimitKept { .. } => {
-                StatusCode::CONFLICT
-            }
+            Problem::WrongState { .. }
+            | Problem::NotUnique { .. }
+            | Problem::NoTerminal { .. }
+            | Problem::TimeLimitKept { .. } => StatusCode::CONFLICT,
             Problem::DiskFull { .. } => StatusCode::INSUFFICIENT_STORAGE,
             Problem::Stopping => StatusCode::SERVICE_UNAVAILABLE,
             Problem::Database { .. } | Problem::Internal { .. } => StatusCode::INTERNAL_SERVER_ERROR,

@@ -21,6 +21,7 @@ use crate::engine::Message;
 use crate::inbox::take::{Keeper, Noise, Round};
 use crate::inbox::watch::Watch;
 use crate::queue_edit::FileNotes;
+use crate::reload::Reload;
 use crate::store::Readers;
 
 /// Changes that come together are written together.
@@ -45,6 +46,7 @@ pub struct Inbox {
     pub engine: Sender<Message>,
     pub events: broadcast::Sender<Arc<Event>>,
     pub notes: Arc<FileNotes>,
+    pub reload: Arc<Reload>,
 }
 
 /// When to look at the file.

@@ -59,6 +59,14 @@ struct Taken {
     id: String,
 }
 
+/// A line that is to be a job.
+struct NewJob {
+    spec: JobSpec,
+    /// By which it is remembered.
+    line: String,
+    entry: Entry,
+}
+
 pub struct Keeper {
     inbox: Inbox,
     path: PathBuf,
@@ -179,8 +187,8 @@ impl Keeper {
                 None => refused.push(refusal(entry, format!("there is no job {id}; take the id away to queue it"))),
             }
         }
-        let (specs, lines) = self.new_jobs(text, &mut refused)?;
-        self.submit(specs, lines)?;
+        let new = self.new_jobs(text, &mut refused, &mut notes)?;
+        self.submit(new, &mut refused)?;
         for refused in &refused {
             notes.push(format!("{}, line {} is not taken: {}", self.name(), refused.line, refused.error));
         }
@@ -190,11 +198,17 @@ impl Keeper {
     }
 
     /// Those without an id that were not taken before.
-    fn new_jobs(&mut self, text: &Read, refused: &mut Vec<Refused>) -> Result<(Vec<JobSpec>, Vec<String>), String> {
+    fn new_jobs(
+        &mut self,
+        text: &Read,
+        refused: &mut Vec<Refused>,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<NewJob>, String> {
+        let rules = self.inbox.reload.rules();
         let mut known = self.taken()?;
         // Where its id stands in the file, a line like it is a new one.
         known.retain(|taken| text.entries.iter().all(|entry| entry.id.as_ref() != Some(&taken.id)));
-        let (mut specs, mut lines) = (Vec::new(), Vec::new());
+        let mut new = Vec::new();
         for entry in text.entries.iter().filter(|entry| entry.id.is_none()) {
             let line = fingerprint(entry);
             if let Some(place) = known.iter().position(|taken| taken.line == line) {
@@ -202,34 +216,52 @@ impl Keeper {
                 continue;
             }
             let spec = entry.new_spec(self.usual()).and_then(|mut spec| {
+                let note = rules.fill(&mut spec);
+                notes.extend(note.map(|note| format!("{}, line {}: {note}", self.name(), entry.line)));
                 checks::spec(&mut spec).map_err(|problem| problem.to_string())?;
                 Ok(spec)
             });
             match spec {
-                Ok(spec) => {
-                    specs.push(spec);
-                    lines.push(line);
-                }
+                Ok(spec) => new.push(NewJob { spec, line, entry: entry.clone() }),
                 Err(error) => refused.push(refusal(entry, error)),
             }
         }
-        Ok((specs, lines))
+        Ok(new)
     }
 
-    fn submit(&mut self, specs: Vec<JobSpec>, lines: Vec<String>) -> Result<(), String> {
-        if specs.is_empty() {
+    /// All at once. A line that would be the second of its kind must not keep the others out: then it is one after the
+    /// other.
+    fn submit(&mut self, new: Vec<NewJob>, refused: &mut Vec<Refused>) -> Result<(), String> {
+        match self.order(&new) {
+            Err(problem) if is_of_one(&problem) => {
+                for job in new {
+                    match self.order(std::slice::from_ref(&job)) {
+                        Err(problem) if is_of_one(&problem) => refused.push(refusal(&job.entry, problem.to_string())),
+                        done => done.map_err(|problem| problem.to_string())?,
+                    }
+                }
+                Ok(())
+            }
+            done => done.map_err(|problem| problem.to_string()),
+        }
+    }
+
+    fn order(&mut self, new: &[NewJob]) -> Result<(), Problem> {
+        if new.is_empty() {
             return Ok(());
         }
-        let (before, on_disk) = (self.taken()?, lines.clone());
+        let specs = new.iter().map(|job| job.spec.clone()).collect();
+        let lines: Vec<String> = new.iter().map(|job| job.line.clone()).collect();
+        let before = self.taken().map_err(|error| Problem::Internal { error })?;
+        let on_disk = lines.clone();
         let remembered = before.clone();
         let note = Box::new(move |ids: &[JobId]| {
             let taken = with(remembered, &on_disk, ids);
             (TAKEN, serde_json::to_string(&taken).expect("lines and ids are plain data"))
         });
         let (reply, answer) = oneshot::channel();
-        self.inbox.engine.send(Message::Take { specs, note, reply }).map_err(|_| Problem::Stopping.to_string())?;
-        let answer = answer.blocking_recv().unwrap_or(Err(Problem::Stopping));
-        let ids = answer.map_err(|problem| problem.to_string())?;
+        self.inbox.engine.send(Message::Take { specs, note, reply }).map_err(|_| Problem::Stopping)?;
+        let ids = answer.blocking_recv().unwrap_or(Err(Problem::Stopping))?;
         self.taken = Some(with(before, &lines, &ids));
         Ok(())
     }
@@ -317,6 +349,11 @@ impl Keeper {
         env.extend(["PAGER", "GIT_PAGER"].map(|name| (name.to_string(), "cat".to_string())));
         JobSpec { env, ..JobSpec::new(Command::Shell(String::new()), self.inbox.user_home.clone()) }
     }
+}
+
+/// Whether one of several jobs is at fault.
+fn is_of_one(problem: &Problem) -> bool {
+    matches!(problem, Problem::NotUnique { .. } | Problem::BadField { .. } | Problem::NoSuchJob { .. })
 }
 
 fn refusal(entry: &Entry, error: String) -> Refused {

@@ -3,6 +3,7 @@
 //! What is answered is on disk: WAL with an fsync at every commit, or a rollback journal on a network
 //! file system, where WAL would lose data.
 
+mod fill;
 mod read;
 mod restore;
 mod spec;
@@ -14,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use nexus_api::jobs::State;
+use nexus_api::jobs::{JobSpec, State};
 use nexus_api::problem::Problem;
 use nexus_core::ids::JobId;
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction};
 
 pub use read::{Filter, JobRow, Reader, RunRow};
 pub use restore::parents;
@@ -27,8 +28,18 @@ pub use write::{Batch, EditedRow, NewRow, machine_name};
 /// The newest format this nexus knows: the number of steps in [`MIGRATIONS`].
 pub const FORMAT: u32 = MIGRATIONS.len() as u32;
 
-/// Each step brings a database to the next format.
-const MIGRATIONS: &[&str] = &[include_str!("schema.sql"), include_str!("paused_gpus.sql"), include_str!("sharing.sql")];
+/// Brings a database to the next format.
+struct Step {
+    sql: &'static str,
+    /// What is to be done to the rows then.
+    fill: fn(&Transaction) -> rusqlite::Result<()>,
+}
+
+const MIGRATIONS: &[Step] = &[
+    Step { sql: include_str!("schema.sql"), fill: |_| Ok(()) },
+    Step { sql: include_str!("paused_gpus.sql"), fill: |_| Ok(()) },
+    Step { sql: include_str!("sharing.sql"), fill: fill::identities },
+];
 
 /// Statements the engine and a reader use over and over are prepared once.
 const STATEMENT_CACHE: usize = 64;
@@ -143,6 +154,11 @@ impl Store {
         Ok(reader.job(id.as_str())?.map(|row| (row.state, row.gpus)))
     }
 
+    /// Jobs identical to this one that are queued, run or have completed, as far as the disk knows.
+    pub fn twins(&self, spec: &JobSpec) -> Result<Vec<JobRow>, StoreError> {
+        read::Reader { db: &self.db, path: &self.path }.twins(spec)
+    }
+
     /// How many jobs were ever taken; ids grow longer with it.
     pub fn jobs_taken(&self) -> u64 {
         u64::try_from(self.next_n - 1).unwrap_or(0)
@@ -239,7 +255,7 @@ fn migrate(db: &mut Connection, path: &Path, format: u32) -> Result<(), StoreErr
     }
     let transaction = db.transaction().map_err(fail)?;
     for step in &MIGRATIONS[format as usize..] {
-        transaction.execute_batch(step).map_err(fail)?;
+        transaction.execute_batch(step.sql).and_then(|()| (step.fill)(&transaction)).map_err(fail)?;
     }
     transaction.pragma_update(None, "user_version", FORMAT).map_err(fail)?;
     transaction.commit().map_err(fail)

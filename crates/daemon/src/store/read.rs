@@ -10,6 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use super::StoreError;
 use super::restore::gpu_set;
 use super::spec::StoredSpec;
+use crate::identity::{are_identical, identity};
 
 /// Nobody reads a queue position beyond this; counting stops here.
 const LAST_POSITION: i64 = 10_000;
@@ -98,6 +99,14 @@ impl Reader<'_> {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         let mut rows = self.jobs(&format!("{JOB} ORDER BY jobs.n DESC LIMIT ?1"), [count])?;
         rows.reverse();
+        Ok(rows)
+    }
+
+    /// Jobs identical to this one that are queued, run or have completed.
+    pub fn twins(&self, spec: &JobSpec) -> Result<Vec<JobRow>, StoreError> {
+        let sql = format!("{JOB} WHERE identity = ?1 AND state NOT IN ('failed', 'killed') ORDER BY jobs.n");
+        let mut rows = self.jobs(&sql, [identity(spec).0])?;
+        rows.retain(|row| are_identical(&row.spec, spec));
         Ok(rows)
     }
 

@@ -3,6 +3,10 @@ ALTER TABLE jobs ADD COLUMN same INTEGER NOT NULL DEFAULT 0;      -- jobs with t
 ALTER TABLE jobs ADD COLUMN raised TEXT;                          -- MiB of each GPU, or: alone
 ALTER TABLE jobs ADD COLUMN failed_by TEXT;                       -- the job that it was to come after
 
+-- Identical jobs have the same; NULL where a spec of long ago cannot be read. Filled by store/fill.rs.
+ALTER TABLE jobs ADD COLUMN identity INTEGER;
+CREATE INDEX jobs_by_identity ON jobs (identity);
+
 -- Runs that share GPUs hold a part of each (thousandths), an amount of memory, or both; NULL = all of it.
 ALTER TABLE runs ADD COLUMN milli INTEGER;
 ALTER TABLE runs ADD COLUMN vram_mib INTEGER;

@@ -16,6 +16,7 @@ use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::spec::{env_text, stored_spec};
 use super::{Store, StoreError};
+use crate::identity::identity;
 use crate::words;
 
 /// What a commit needs beside the events.
@@ -205,8 +206,8 @@ impl Writer<'_> {
         self.next_n += 1;
         self.run(
             "INSERT INTO jobs (n, id, state, command, spec, name, project, place_priority, turn, env, secrets, submitted_at,
-                               same)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?1, ?9, ?10, ?11, ?12)",
+                               same, identity)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?1, ?9, ?10, ?11, ?12, ?13)",
             params![
                 n,
                 new.id.as_str(),
@@ -219,7 +220,8 @@ impl Writer<'_> {
                 env_hash,
                 secrets_hash,
                 new.at.0,
-                new.needs.same.0
+                new.needs.same.0,
+                identity(spec).0
             ],
         )?;
         self.tag(n, &spec.tags)
@@ -249,14 +251,16 @@ impl Writer<'_> {
         let (id, spec) = (job.as_str(), &row.spec);
         let same = crate::same::same(spec).0;
         self.run(
-            "UPDATE jobs SET command = ?2, spec = ?3, name = ?4, project = ?5, same = ?6 WHERE id = ?1",
+            "UPDATE jobs SET command = ?2, spec = ?3, name = ?4, project = ?5, same = ?6, identity = ?7
+             WHERE id = ?1",
             params![
                 id,
                 spec.command.text(),
                 stored_spec(spec, row.secret_names.clone()),
                 spec.name,
                 spec.project,
-                same
+                same,
+                identity(spec).0
             ],
         )?;
         if needs {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use nexus_api::problem::Problem;
 use nexus_daemon::config::{self, Change, ConfigFile, NotChanged};
 
 use super::refused;
@@ -59,6 +60,7 @@ async fn change(
     let locked = file.lock()?;
     let before = locked.text()?;
     let after = changed(&before, file.user_home.as_deref()).map_err(|error| refused(error, verb, &file))?;
+    check_models(&before, &after, &file)?;
     if after != before {
         locked.replace(&after)?;
     }
@@ -68,6 +70,16 @@ async fn change(
         app.ui.say(&format!("{key} is so already"));
     }
     take(&changes, app).await
+}
+
+/// A file of models that a new text names must be right: the service would not start with it.
+pub fn check_models(before: &str, after: &str, file: &ConfigFile) -> Result<(), Problem> {
+    let old = file.read(before).unwrap_or_default().config.models_file;
+    let new = file.read(after)?.config;
+    match new.models_file != old {
+        true => config::models_trouble(&new).map_or(Ok(()), Err),
+        false => Ok(()),
+    }
 }
 
 /// What a new text changes. An old one that was wrong said nothing.
@@ -85,6 +97,10 @@ pub async fn take(changes: &[Change], app: &App) -> Result<(), CliError> {
     };
     for change in changes {
         app.ui.say(&if view.is_some() { change.to_string() } else { change.without_service() });
+    }
+    for key in changes.iter().filter_map(|change| view.as_ref()?.key(&change.key)?.overridden.as_ref().map(|_| change))
+    {
+        app.ui.note(&format!("{} is as nexus start said until the next start", key.key));
     }
     match view.and_then(|view| view.refused) {
         // Somebody else has changed the file meanwhile.

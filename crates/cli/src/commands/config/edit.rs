@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use nexus_api::problem::Problem;
 use nexus_daemon::config::{ConfigFile, Fault};
 
-use super::change::{differences, take};
+use super::change::{check_models, differences, take};
 use crate::app::App;
 use crate::editor;
 use crate::error::{CliError, Refused, Told};
@@ -33,7 +33,7 @@ pub async fn run(app: &App) -> Result<(), CliError> {
             return Err(copy.kept_if_changed(error));
         }
         let text = copy.text(&file);
-        match text.and_then(|text| file.read(&text).map(|_| text)) {
+        match text.and_then(|text| check_models(&before, &text, &file).map(|()| text)) {
             Ok(text) => break text,
             Err(problem) => {
                 let again = app.ui.can_ask() && {

@@ -6,7 +6,7 @@ mod edit;
 use std::process::ExitCode;
 
 use nexus_api::config::{ConfigKey, ConfigView, typed};
-use nexus_daemon::config::{self, ConfigFile, NotChanged};
+use nexus_daemon::config::{self, ConfigFile, NotChanged, Overrides};
 
 use crate::app::App;
 use crate::error::{CliError, Usage};
@@ -110,7 +110,9 @@ pub async fn in_force(app: &App) -> Result<ConfigView, CliError> {
     match app.reader().config().await {
         Err(CliError::NoService { .. }) => {
             let settings = ConfigFile::of(&app.home).settings()?;
-            Ok(config::view(&app.home, &settings.config, &settings, None))
+            let view = config::view(&app.home, &settings.config, &settings, &Overrides::default(), None);
+            let models_refused = config::models_trouble(&settings.config);
+            Ok(ConfigView { models_refused, ..view })
         }
         answered => answered,
     }

@@ -13,6 +13,17 @@ fn stopped() -> (Nexus, String) {
     (nexus, id)
 }
 
+/// Takes a database back to the one of before GPUs could be shared.
+fn to_format_2(database: &std::path::Path) {
+    let columns = [
+        ("jobs", &["same", "raised", "failed_by", "identity"][..]),
+        ("runs", &["milli", "vram_mib", "ram_mib", "peak_mib"]),
+    ];
+    let dropped = columns.into_iter().flat_map(|(table, names)| names.iter().map(move |name| (table, name)));
+    let dropped: String = dropped.map(|(table, name)| format!("ALTER TABLE {table} DROP COLUMN {name};")).collect();
+    sql(database, &format!("DROP INDEX jobs_by_identity; DROP TABLE learned; {dropped} PRAGMA user_version = 2"));
+}
+
 #[test]
 fn a_newer_one_is_refused_and_left_alone() {
     let (nexus, id) = stopped();
@@ -56,21 +67,13 @@ fn one_of_another_host_is_refused_until_it_is_adopted() {
     lives(&nexus);
 }
 
-/// Back to format 2.
-const LONG: &str = "sleep 1000";
-
-const WITHOUT_SHARES: &str = "DROP TABLE learned;
-    ALTER TABLE jobs DROP COLUMN same; ALTER TABLE jobs DROP COLUMN raised; ALTER TABLE jobs DROP COLUMN failed_by;
-    ALTER TABLE runs DROP COLUMN milli; ALTER TABLE runs DROP COLUMN vram_mib; ALTER TABLE runs DROP COLUMN ram_mib;
-    ALTER TABLE runs DROP COLUMN peak_mib; PRAGMA user_version = 2";
-
 #[test]
 fn one_of_before_gpus_were_shared_is_migrated_with_what_runs() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
-    let (runs, waits) = (nexus.add(LONG), nexus.add("true"));
+    let (runs, waits) = (nexus.add("sleep 1000"), nexus.add("true"));
     nexus.in_state(&runs, "running");
     nexus.ok(&["stop", "--keep-jobs"]);
-    sql(&nexus.home().join("nexus.db"), WITHOUT_SHARES);
+    to_format_2(&nexus.home().join("nexus.db"));
     nexus.ok(&["start"]);
     assert!(nexus.home().join("nexus.db.format-2").is_file(), "no copy was put aside");
     let shares = nexus.add_with(&["--gpus", "0.5"], "true");
@@ -84,7 +87,7 @@ fn one_of_before_gpus_were_shared_is_migrated_with_what_runs() {
 fn one_of_before_gpus_could_be_paused_is_migrated_and_a_copy_put_aside() {
     let (nexus, id) = stopped();
     let database = nexus.home().join("nexus.db");
-    sql(&database, WITHOUT_SHARES);
+    to_format_2(&database);
     sql(&database, "DROP TABLE paused_gpus; PRAGMA user_version = 1");
     nexus.ok(&["start"]);
     assert!(nexus.home().join("nexus.db.format-1").is_file(), "no copy was put aside");
@@ -93,6 +96,20 @@ fn one_of_before_gpus_could_be_paused_is_migrated_and_a_copy_put_aside() {
     assert_eq!(nexus.job(&id)["waiting"]["paused"], 1);
     nexus.ok(&["resume", "0"]);
     assert_eq!(nexus.ended(&id)["state"], "completed");
+}
+
+#[test]
+fn jobs_of_before_they_could_be_unique_are_known_when_they_come_again() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let waits = nexus.add_with(&["--hold"], "python t.py --a 1");
+    nexus.done("true");
+    nexus.ok(&["stop"]);
+    to_format_2(&nexus.home().join("nexus.db"));
+    nexus.ok(&["start"]);
+    assert!(nexus.home().join("nexus.db.format-2").is_file(), "no copy was put aside");
+    assert!(nexus.fails(1, &["add", "--unique", "python", "t.py", "--a", "1"]).contains(&waits));
+    assert!(nexus.fails(1, &["add", "--unique", "true"]).contains("has completed"));
+    nexus.ok(&["add", "--unique", "--hold", "python t.py --a 2"]);
 }
 
 #[test]

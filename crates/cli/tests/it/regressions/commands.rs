@@ -198,3 +198,15 @@ fn r28_a_mistyped_verb_is_never_a_job() {
     assert_eq!(nexus.json(&["ls", "--json"]), json!([]));
     assert_eq!(nexus.json(&["history", "--json"]), json!([]));
 }
+
+#[test]
+fn r13_the_order_of_arguments_tells_jobs_apart() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let words = ["add", "--unique", "--hold", "train", "--a", "1", "--b", "2"];
+    nexus.ok(&words);
+    nexus.ok(&["add", "--unique", "--hold", "train", "--a", "2", "--b", "1"]);
+    nexus.ok(&["add", "--unique", "--hold", "train", "--b", "2", "--a", "1"]);
+    nexus.ok(&["add", "--unique", "--hold", "train --b 1 --a 2"]);
+    nexus.fails(1, &words);
+    assert_eq!(nexus.json(&["ls", "--json"]).as_array().unwrap().len(), 4);
+}

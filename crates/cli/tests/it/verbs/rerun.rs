@@ -37,3 +37,38 @@ fn failed_alone_of_a_group() {
     assert_eq!(said, format!("error: nothing of {good} has failed\nhint: nexus rerun without --failed\n"));
     assert_eq!(nexus.ok(&["rerun", "tag:t"]).lines().count(), 3);
 }
+
+#[test]
+fn jobs_repeated_together_keep_their_order() {
+    let nexus = Nexus::with_gpus(NEXUS, 2);
+    let outside = nexus.add("exit 1");
+    nexus.ended(&outside);
+    let live = nexus.add_with(&["--hold"], "true");
+    let first = nexus.add("echo a >> order; [ -e good ]");
+    let second = nexus.add_with(&["--after", &first, "--after-any", &outside], "echo b >> order");
+    let third = nexus.add_with(&["--after-any", &second, "--after", &live], "echo c >> order");
+    assert_eq!(nexus.ended(&first)["state"], "failed");
+    assert_eq!(nexus.ended(&second)["reason"], "dependency");
+    nexus.file("good", "");
+    // In whichever order they are named.
+    let new = nexus.ok(&["rerun", &third, &second, &first]);
+    let new: Vec<&str> = new.lines().collect();
+    assert_eq!(nexus.ended(new[1])["state"], "completed");
+    assert_eq!(nexus.job(new[2])["state"], "completed");
+    let waits = &nexus.job(new[0])["waiting"];
+    assert_eq!(
+        (&waits["kind"], &waits["jobs"]),
+        (&"after".into(), &serde_json::json!([live])),
+        "one that has not ended"
+    );
+    nexus.ok(&["release", &live]);
+    assert_eq!(nexus.ended(new[0])["state"], "completed");
+    let order = std::fs::read_to_string(nexus.work().join("order")).unwrap();
+    assert!(order.starts_with("a\na\nb\n"), "{order}");
+    // Alone it comes after nothing: what it came after has ended.
+    let alone = nexus.ok(&["rerun", &second]);
+    assert_eq!(nexus.ended(&alone)["state"], "completed");
+    nexus.ok(&["forget", "-y", &first]);
+    let alone = nexus.ok(&["rerun", &second]);
+    assert_eq!(nexus.ended(&alone)["state"], "completed");
+}

@@ -1,0 +1,100 @@
+//! Which jobs are identical, so that one need not be queued twice: the same command with its arguments in order, the
+//! same conda or Python environment, the same folder. What it needs, its priority and its name do not count.
+
+use nexus_api::command::Command;
+use nexus_api::jobs::JobSpec;
+use nexus_api::shell_words::{self, SPECIAL};
+use sha2::{Digest, Sha256};
+
+/// Identical jobs have the same. Others hardly ever do: [`are_identical`] has the last word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Identity(pub i64);
+
+pub fn identity(spec: &JobSpec) -> Identity {
+    let mut hash = Sha256::new();
+    for part in parts(spec) {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    let digest: [u8; 32] = hash.finalize().into();
+    let first: [u8; 8] = digest[..8].try_into().expect("eight of them");
+    Identity(i64::from_le_bytes(first))
+}
+
+pub fn are_identical(one: &JobSpec, other: &JobSpec) -> bool {
+    parts(one) == parts(other)
+}
+
+/// Everything that counts.
+fn parts(spec: &JobSpec) -> Vec<String> {
+    let environment = |name: &Option<String>| name.clone().unwrap_or_default();
+    let mut parts = vec![spec.cwd.clone(), environment(&spec.conda), environment(&spec.venv)];
+    match words(&spec.command) {
+        Ok(words) => parts.extend(["words".to_string()].into_iter().chain(words)),
+        Err(text) => parts.extend(["text".to_string(), text]),
+    }
+    parts
+}
+
+/// A text in which a shell sees nothing but words is those words: quotes and arguments apart mean the same. Any other
+/// is what it is, letter by letter.
+fn words(command: &Command) -> Result<Vec<String>, String> {
+    match command {
+        Command::Argv(words) => Ok(words.clone()),
+        // A newline parts commands, where words are parted by blanks.
+        Command::Shell(text) if text.contains('\n') => Err(text.clone()),
+        Command::Shell(text) => shell_words::split(text, SPECIAL).map_err(|_| text.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(text: &str) -> JobSpec {
+        JobSpec::new(Command::Shell(text.into()), "/work".into())
+    }
+
+    fn argv(words: &[&str]) -> JobSpec {
+        JobSpec::new(Command::Argv(words.iter().map(|word| word.to_string()).collect()), "/work".into())
+    }
+
+    #[test]
+    fn the_command_in_order_and_the_folder_count() {
+        let one = shell("python t.py --a 1 --b 2");
+        let same = [
+            shell("python  t.py --a 1 '--b' \"2\""),
+            argv(&["python", "t.py", "--a", "1", "--b", "2"]),
+            JobSpec { priority: 3, name: Some("x".into()), unique: true, hold: true, ..one.clone() },
+            JobSpec { request: nexus_api::jobs::JobRequest { force: true, ..Default::default() }, ..one.clone() },
+        ];
+        for same in same {
+            assert_eq!(identity(&one), identity(&same), "{same:?}");
+            assert!(are_identical(&one, &same), "{same:?}");
+        }
+        let others = [
+            shell("python t.py --a 2 --b 1"),
+            shell("python t.py --b 2 --a 1"),
+            shell("python t.py --a 1 --b $X"),
+            shell("python t.py --a\n1 --b 2"),
+            shell("python t.py '--a 1' --b 2"),
+            argv(&["python", "t.py", "--a", "1", "--b 2"]),
+            argv(&["python", "t.py", "--a", "1", "--b", "2", ""]),
+            JobSpec { cwd: "/other".into(), ..one.clone() },
+        ];
+        for other in others {
+            assert_ne!(identity(&one), identity(&other), "{other:?}");
+            assert!(!are_identical(&one, &other), "{other:?}");
+        }
+        // What the shell would replace is not what it says.
+        assert!(!are_identical(&shell("echo $X"), &argv(&["echo", "$X"])));
+        assert!(!are_identical(&shell("echo it's"), &argv(&["echo", "it's"])));
+        assert!(!are_identical(&argv(&["a", "b c"]), &argv(&["a", "b", "c"])));
+    }
+
+    #[test]
+    fn it_never_changes() {
+        // Databases hold it.
+        assert_eq!(identity(&shell("python t.py")), Identity(1_340_777_307_296_475_020));
+    }
+}

@@ -1,0 +1,66 @@
+//! The file of the table: read whenever somebody wants to know, so that a change counts for the next job. One that is
+//! wrong changes nothing.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use nexus_api::problem::Problem;
+
+use super::table::Table;
+use crate::text_file;
+
+#[derive(Default)]
+pub struct Source {
+    /// The newest that was right.
+    table: Option<Arc<Table>>,
+    /// What is wrong with the file on disk, if it is.
+    refused: Option<Problem>,
+}
+
+impl Source {
+    /// For a start: a file that is wrong stops it.
+    pub fn open(path: Option<&Path>) -> Result<Source, Problem> {
+        let table = path.map(read).transpose()?.map(Arc::new);
+        Ok(Source { table, refused: None })
+    }
+
+    pub fn table(&self) -> Option<Arc<Table>> {
+        self.table.clone()
+    }
+
+    pub fn refused(&self) -> Option<Problem> {
+        self.refused.clone()
+    }
+
+    /// Reads the file; what there is to tell in service.log.
+    pub fn look(&mut self, path: Option<&Path>) -> Option<String> {
+        match path.map(read).transpose() {
+            Ok(table) => {
+                let was_refused = self.refused.take().is_some();
+                let is_new = self.table.as_deref() != table.as_ref();
+                self.table = table.map(Arc::new);
+                let count = self.table.as_ref()?.len();
+                let path = path?.display();
+                match (is_new, was_refused) {
+                    (true, _) => Some(format!("Models changed: {count} in {path}")),
+                    (false, true) => Some(format!("Models in {path} are those in force again")),
+                    (false, false) => None,
+                }
+            }
+            Err(problem) if self.refused.as_ref() == Some(&problem) => None,
+            Err(problem) => {
+                let line = format!("Models refused: {problem}; the old ones stay in force");
+                self.refused = Some(problem);
+                Some(line)
+            }
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Table, Problem> {
+    let shown = path.display().to_string();
+    let bad = |line, error| Problem::BadModels { path: shown.clone(), line, error };
+    let text = text_file::read(path).map_err(|why| bad(why.line, why.error))?;
+    let text = text.ok_or_else(|| bad(None, "there is no such file".into()))?;
+    Table::parse(&text, &shown).map_err(|(line, error)| bad(line, error))
+}
