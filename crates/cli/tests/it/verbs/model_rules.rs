@@ -83,7 +83,8 @@ fn every_way_to_queue_a_job_asks_the_rules() {
         assert_eq!(job["request"]["gpus"], 0.5, "{command}");
         job["id"].as_str().unwrap().to_string()
     };
-    let mut file = std::fs::File::options().append(true).open(nexus.home().join("jobs.txt")).unwrap();
+    let jobs_txt = nexus.home().join("jobs.txt");
+    let mut file = until("jobs.txt is made", || std::fs::File::options().append(true).open(&jobs_txt).ok());
     file.write_all(b"file --llm qwen2.5-3b-a\n").unwrap();
     let id = half("file --llm qwen2.5-3b-a");
     let mut edit = nexus.command(&["edit"]);

@@ -110,7 +110,8 @@ fn a_line_of_the_jobs_file_that_is_refused_keeps_no_other_out() {
     // A line runs in the user's home.
     let home = nexus.work().parent().unwrap().display().to_string();
     let id = nexus.add_with(&["--cwd", &home], "echo one");
-    let mut file = std::fs::File::options().append(true).open(nexus.home().join("jobs.txt")).unwrap();
+    let jobs_txt = nexus.home().join("jobs.txt");
+    let mut file = until("jobs.txt is made", || std::fs::File::options().append(true).open(&jobs_txt).ok());
     file.write_all(b"#@ unique\necho one\n#@ unique\necho two\n").unwrap();
     until("the other line is taken", || {
         let jobs = nexus.json(&["ls", "--json"]);
