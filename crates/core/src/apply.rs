@@ -5,7 +5,7 @@
 
 mod revise;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::event::{Event, NewJob, Parent, QueuePause, Requeue};
 use crate::ids::{JobId, MachineId, RunId};
@@ -306,9 +306,13 @@ fn first(world: &World, ids: &[JobId]) -> Result<Vec<Event>, Refusal> {
 
 /// Takes events in, and what follows from them: a job that ends may fail those that were to come after it.
 fn record(world: &mut World, events: Vec<Event>, now: Time) -> Vec<Event> {
+    let new: BTreeSet<JobId> = match events.iter().any(comes_after_others) {
+        true => events.iter().filter_map(submitted).collect(),
+        false => BTreeSet::new(),
+    };
     let mut coming: VecDeque<Event> = events.into();
     let mut happened = Vec::with_capacity(coming.len());
-    while let Some(event) = coming.pop_front().map(|event| without_ended_parents(world, event)) {
+    while let Some(event) = coming.pop_front().map(|event| without_ended_parents(world, &new, event)) {
         if let Event::JobEnded { job, end, at } = &event {
             // It was to end, and another's end came first.
             if world.job(*job).is_none() {
@@ -335,11 +339,23 @@ fn record(world: &mut World, events: Vec<Event>, now: Time) -> Vec<Event> {
     happened
 }
 
-/// A job that is to come after one that the same command took out: that one has not completed.
-fn without_ended_parents(world: &World, mut event: Event) -> Event {
+fn submitted(event: &Event) -> Option<JobId> {
+    match event {
+        Event::Submitted(new) => Some(new.id),
+        _ => None,
+    }
+}
+
+fn comes_after_others(event: &Event) -> bool {
+    matches!(event, Event::Submitted(new) if !new.needs.after.is_empty())
+}
+
+/// A job that is to come after one that the same command took out: that one has not completed. Those in `new` come
+/// with it, in whichever order.
+fn without_ended_parents(world: &World, new: &BTreeSet<JobId>, mut event: Event) -> Event {
     if let Event::Submitted(NewJob { needs, .. }) | Event::Edited { needs: Some(needs), .. } = &mut event {
         let (live, ended): (Vec<Parent>, Vec<Parent>) =
-            needs.after.iter().partition(|parent| world.job(parent.job).is_some());
+            needs.after.iter().partition(|parent| world.job(parent.job).is_some() || new.contains(&parent.job));
         let failed = ended.iter().find(|parent| !parent.any_end).map(|parent| parent.job);
         needs.failed_parent = needs.failed_parent.or(failed);
         needs.after = live;

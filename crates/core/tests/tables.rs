@@ -350,6 +350,35 @@ fn a_command_is_met_as_a_whole_or_not_at_all() {
 }
 
 #[test]
+fn jobs_that_come_together_wait_for_each_other_in_whichever_order_they_are_named() {
+    let id = |number| JobId::from_number(3, number);
+    let after = |number: u64, parent: u64| {
+        let mut job = new_job(number);
+        job.needs.after = vec![Parent { job: id(parent), any_end: false }];
+        job
+    };
+    let mut world = busy(0);
+    command(&mut world, Command::Submit(vec![after(12, 11), after(11, 10), new_job(10)]), NOW).unwrap();
+    assert_eq!(decide(&mut world, NOW).len(), 1, "the last of them begins");
+    assert_eq!(world.parents(id(12)).iter().map(|parent| parent.job).collect::<Vec<_>>(), [id(11)]);
+    // One that can never begin takes those with it that were named before it.
+    let mut lost = after(20, 21);
+    lost.needs.failed_parent = None;
+    let mut parent = new_job(21);
+    parent.needs.failed_parent = Some(id(99));
+    let events = command(&mut world, Command::Submit(vec![lost, parent]), NOW).unwrap();
+    let ended: Vec<JobId> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::JobEnded { job, end: End::Failed(Failure::Dependency { .. }), .. } => Some(*job),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ended, [id(21), id(20)]);
+    check(&world).unwrap();
+}
+
+#[test]
 fn a_restored_world_counts_on() {
     let world = busy(2);
     let jobs: Vec<_> = world.jobs().cloned().collect();

@@ -88,18 +88,18 @@ fn after(jobs: &[String], count: u64) -> String {
 
 /// `1 free, 2 held by jobs, 1 full (0.25 left)`
 fn counts(missing: &GpusMissing) -> String {
-    let left = [
-        missing.most_part.filter(|_| missing.part.is_some()).map(|part| part.to_string()),
-        missing.most_free_mib.filter(|_| missing.vram_mib.is_some()).map(text::memory),
-    ];
-    let left: Vec<String> = left.into_iter().flatten().collect();
-    let left = if left.is_empty() { String::new() } else { format!(" ({} left)", left.join(", ")) };
+    let memory = missing.most_free_mib.map(|mib| format!(" ({} left)", text::memory(mib))).unwrap_or_default();
+    // Where its part can be had it is the memory that goes with it that cannot.
+    let full = match (missing.part, missing.most_part) {
+        (Some(part), Some(left)) if left < part => format!(" ({left} left)"),
+        _ => memory.clone(),
+    };
     let parts = [
         (missing.free, "free".to_string()),
         (missing.held, "held by jobs".into()),
         (missing.shared, "shared by jobs".into()),
-        (missing.full, format!("full{left}")),
-        (missing.low_memory, format!("short of memory{left}")),
+        (missing.full, format!("full{full}")),
+        (missing.low_memory, format!("short of memory{memory}")),
         (missing.busy, "too busy to share".into()),
         (missing.outside, "in use outside nexus".into()),
         (missing.paused, "paused".into()),

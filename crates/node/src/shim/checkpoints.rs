@@ -23,7 +23,11 @@ pub struct Checkpoints {
 impl Checkpoints {
     pub fn open(path: &Path) -> io::Result<Checkpoints> {
         for _ in 0..ATTEMPTS {
-            DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+            match DirBuilder::new().recursive(true).mode(0o700).create(path) {
+                // It was there, and was removed before one could see that it is a folder.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !path.exists() => continue,
+                made => made?,
+            }
             let folder = match File::open(path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 opened => opened?,

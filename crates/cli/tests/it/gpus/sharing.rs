@@ -43,7 +43,7 @@ fn what_was_promised_and_is_not_taken_yet_is_held_back() {
     assert_eq!(nexus.job(&fourth)["waiting"]["low_memory"], 1);
     // Who does not say how much it needs keeps off a GPU that is nearly full.
     let half = nexus.add_with(&["--gpus", "0.5"], LONG);
-    waits(&nexus, &half, "needs 0.5 GPU: 1 short of memory");
+    waits(&nexus, &half, "needs 0.5 GPU: 1 short of memory (4.4G left)");
     assert!(nexus.ok(&["why", &half]).contains("nexus config set gpus.mem_threshold 1"));
     nexus.ok(&["config", "set", "gpus.mem_threshold", "0.9"]);
     nexus.in_state(&half, "running");

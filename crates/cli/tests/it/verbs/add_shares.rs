@@ -59,7 +59,7 @@ fn memory_fills_a_card_and_no_more() {
     let why = nexus.ok(&["why", &waiting]);
     assert!(why.contains("  Needs:    1 GPU, shared, 7G of each\n") && why.contains("  Held by:"), "{why}");
     waits(&nexus, &["--vram", "25G"], "needs 25G of 1 GPU, there are none; GPU 0 is too small");
-    waits(&nexus, &["--gpus", "0.01"], "needs 0.01 GPU: 1 full (1 left)");
+    waits(&nexus, &["--gpus", "0.01"], "needs 0.01 GPU: 1 full (0M left)");
     let seen = nexus.json(&["gpus", "--json"]);
     assert_eq!(seen[0]["gpus"][0]["shares"].as_array().map(Vec::len), Some(4));
 }
