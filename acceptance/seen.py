@@ -69,9 +69,10 @@ def finish(*steps):
     try:
         for step in steps:
             step()
-        with open(os.path.join(home, "service.log")) as log:
-            print(log.read())
     finally:
+        if failures:
+            with open(os.path.join(home, "service.log")) as log:
+                print(log.read())
         subprocess.run([nexus, "stop", "-y"], env=env, capture_output=True)
         shutil.rmtree(home, ignore_errors=True)
     print(f"{len(failures)} not seen" if failures else "all seen")

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nexus_core::apply::{Command, Edit, Refusal, Report, Revision, command, report};
+use nexus_core::check::check;
 use nexus_core::decide::decide;
 use nexus_core::decide::place::{place, what_is_missing};
 use nexus_core::event::{Event, Needs, NewJob, Parent, QueuePause};
