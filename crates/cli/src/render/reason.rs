@@ -166,7 +166,7 @@ fn gpus(missing: &GpusMissing) -> String {
         Some(part) => format!("{part} {model}GPU"),
         None => text::counted(missing.need.into(), &format!("{model}GPU")),
     };
-    let vram = missing.vram_mib.map(|mib| format!("{} of ", mebibytes_text(mib))).unwrap_or_default();
+    let vram = missing.vram_mib.map(|mib| format!("{} of ", text::memory(mib))).unwrap_or_default();
     let among = missing.on.as_ref().map(|on| format!(" of {}", index_list(on))).unwrap_or_default();
     format!("{vram}{gpus}{among}")
 }

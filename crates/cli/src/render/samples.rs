@@ -2,7 +2,7 @@
 
 use jiff::Zoned;
 use nexus_api::amount::GpuAmount;
-use nexus_api::jobs::{GpusMissing, Job, JobRequest, State, Waiting};
+use nexus_api::jobs::{GpusMissing, Job, JobRequest, Run, State, Waiting};
 use nexus_api::service::{Gpu, GpuProcess, Machine, Obstacle, RecentFailure, Status};
 
 pub fn now() -> Zoned {
@@ -122,6 +122,24 @@ pub fn ended(id: &str, state: State, reason: &str) -> Job {
         ended_at: Some("2024-10-24T13:32:10Z".into()),
         runtime_seconds: Some(130.0),
         ..running(id, &[0])
+    }
+}
+
+/// One attempt on GPU 0.
+pub fn run() -> Run {
+    Run {
+        attempt: 1,
+        machine: "local".into(),
+        gpus: vec![0],
+        pid: None,
+        planned_at: "2024-10-24T15:40:00Z".into(),
+        started_at: None,
+        ended_at: None,
+        outcome: None,
+        log_dir: "/h/logs/job_abc".into(),
+        part: None,
+        vram_mib: None,
+        peak_vram_mib: None,
     }
 }
 

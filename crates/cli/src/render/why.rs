@@ -1,8 +1,9 @@
 //! One answer to "why": what a job needs, what there is, who holds it, how it ended, and what to type.
 
 use jiff::Zoned;
+use nexus_api::amount::Vram;
 use nexus_api::command::quote;
-use nexus_api::jobs::{GpusMissing, Job, State, Waiting};
+use nexus_api::jobs::{GpusMissing, Job, Run, State, Waiting};
 use nexus_api::service::{Gpu, Machine, Obstacle};
 use nexus_api::why::Why;
 
@@ -105,6 +106,7 @@ fn of_waiting(answer: &mut Answer, why: &Why, now: &Zoned) {
         answer.rows("Position", &[format!("{position} of {}", why.pending.max(position))]);
     }
     answer.rows("Needs", &[show::needs(&job.request)]);
+    answer.rows("Asks now", &asks_now(why).into_iter().collect::<Vec<_>>());
     answer.rows("There is", &[there_is(&why.machines)]);
     answer.rows("Held by", &holders(&why.holders, now, answer.paint));
     answer.rows("Not free", &not_free(why, answer.paint));
@@ -122,6 +124,28 @@ fn of_waiting(answer: &mut Answer, why: &Why, now: &Zoned) {
         (None, _) => &Waiting::Next,
     };
     answer.typed(&to_type_while_waiting(waiting, why));
+}
+
+/// What it asks for, where that is not what was asked of it: memory that was learned, or more after a failure.
+fn asks_now(why: &Why) -> Option<String> {
+    let request = &why.job.request;
+    let Some(Waiting::Gpus(now) | Waiting::NoSuchGpus(now)) = &why.job.waiting else { return None };
+    let alone = request.shares() && now.part.is_none() && now.vram_mib.is_none();
+    let failed = |run: &Run| run.outcome.as_ref().is_some_and(|end| end.word == "gpu-oom");
+    let oom = why.runs.iter().any(failed).then_some("since it ran out of GPU memory");
+    let asked = match request.vram {
+        Some(Vram::Mib(mib)) => Some(u64::from(mib)),
+        Some(Vram::Auto) | None => None,
+    };
+    match (now.vram_mib, oom, request.vram) {
+        (None, Some(oom), _) if alone => Some(format!("GPUs of its own, {oom}")),
+        (None, None, Some(Vram::Auto)) if alone => Some("GPUs of its own: no run of this command was seen yet".into()),
+        (Some(mib), Some(oom), _) if asked != Some(mib) => Some(format!("{} of each, {oom}", text::memory(mib))),
+        (Some(mib), None, Some(Vram::Auto)) => {
+            Some(format!("{} of each: a tenth more than earlier runs reached", text::memory(mib)))
+        }
+        _ => None,
+    }
 }
 
 fn to_type_while_waiting(waiting: &Waiting, why: &Why) -> Vec<(String, String)> {
@@ -311,7 +335,9 @@ fn again(job: &Job, options: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nexus_api::jobs::{Run, RunOutcome};
+    use nexus_api::jobs::RunOutcome;
+
+    use nexus_api::amount::GpuAmount;
 
     use super::*;
     use crate::render::paint::PLAIN;
@@ -460,24 +486,33 @@ abc: failed (exit 137) on GPU 0 at 15:32 after 2m 10s
     }
 
     #[test]
+    fn what_it_asks_for_now_is_said_where_it_is_not_what_was_asked() {
+        let asks = |vram: Option<Vram>, now: Option<u64>, oom: bool| {
+            let mut job = samples::queued("abc");
+            (job.request.vram, job.request.gpus) = (vram, vram.is_none().then(|| GpuAmount::part(250)).flatten());
+            job.waiting = Some(Waiting::Gpus(GpusMissing { need: 1, vram_mib: now, ..GpusMissing::default() }));
+            let mut facts = facts(job);
+            if oom {
+                let outcome = RunOutcome { word: "gpu-oom".into(), exit_code: Some(1), signal: None, error: None };
+                facts.runs = vec![Run { outcome: Some(outcome), ..samples::run() }];
+            }
+            asks_now(&facts)
+        };
+        let since = "since it ran out of GPU memory";
+        assert_eq!(asks(None, None, true), Some(format!("GPUs of its own, {since}")));
+        assert_eq!(asks(Some(Vram::Mib(4096)), Some(85_344), true), Some(format!("83.3G of each, {since}")));
+        assert_eq!(asks(Some(Vram::Mib(4096)), Some(4096), false), None);
+        assert!(asks(Some(Vram::Auto), None, false).unwrap().contains("no run of this command"));
+        assert!(asks(Some(Vram::Auto), Some(7181), false).unwrap().starts_with("7G of each: "));
+    }
+
+    #[test]
     fn a_retry_tells_of_the_attempt_before() {
         let mut job = samples::queued("abc");
         (job.attempt, job.waiting) = (1, Some(Waiting::Retry { until: "2024-10-24T15:50:00Z".into() }));
         let mut facts = facts(job);
-        facts.runs = vec![Run {
-            attempt: 1,
-            machine: "local".into(),
-            gpus: vec![0],
-            pid: None,
-            planned_at: "2024-10-24T15:40:00Z".into(),
-            started_at: None,
-            ended_at: None,
-            outcome: Some(RunOutcome { word: "exit".into(), exit_code: Some(3), signal: None, error: None }),
-            log_dir: "/h/logs/job_abc".into(),
-            part: None,
-            vram_mib: None,
-            peak_vram_mib: None,
-        }];
+        let outcome = RunOutcome { word: "exit".into(), exit_code: Some(3), signal: None, error: None };
+        facts.runs = vec![Run { outcome: Some(outcome), ..samples::run() }];
         facts.last_lines = vec!["oh no".into()];
         let seen = told(&facts);
         assert!(seen.starts_with("abc: tried again at 17:50\n"), "{seen}");

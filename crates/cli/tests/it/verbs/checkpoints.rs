@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use nexus_testkit::{Nexus, kill, until};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::LONG;
 use crate::NEXUS;
@@ -82,4 +82,29 @@ fn the_example_goes_on_from_what_it_saved() {
     let again = nexus.ok(&["rerun", "--resume", &id]);
     nexus.ended(&again);
     assert!(nexus.ok(&["logs", &again]).contains("starting at step 40 of 40"));
+}
+
+#[test]
+fn a_training_longer_than_its_limit_goes_on_by_itself() {
+    let nexus = Nexus::fresh(NEXUS);
+    nexus.config("[jobs]\nretry_wait = \"0s\"\n");
+    nexus.start(1);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/checkpoints/train.py");
+    let script = script.to_str().expect("a path of letters");
+    let contract = ["--time", "3s", "--signal", "USR1@1s", "--retry-on", "timeout", "--retries", "20"];
+    let training = ["python3", script, "--steps", "30", "--seconds-per-step", "0.1"];
+    let id = nexus.ok(&[&["add"], &contract[..], &training[..]].concat());
+    let job = nexus.ended(&id);
+    assert_eq!(job["state"], "completed", "{job}");
+    assert!(job["attempt"].as_u64() > Some(1), "it was cut into pieces: {job}");
+    let outcomes: Vec<Value> = nexus.json(&["show", &id, "--json"])["runs"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|run| run["outcome"]["word"].clone())
+        .collect();
+    let (last, before) = outcomes.split_last().expect("it ran");
+    assert!(*last == "completed" && before.iter().all(|word| word == "timeout"), "{outcomes:?}");
+    let told = nexus.ok(&["logs", &id]);
+    assert!(!told.contains("starting at step 0 ") && told.contains("final loss: 0."), "{told}");
 }
