@@ -315,6 +315,15 @@ pub struct JobDetail {
     /// The rule that said what it needs of GPUs.
     #[serde(default)]
     pub by_rule: Option<String>,
+    /// As in its spec, as are the others.
+    #[serde(default)]
+    pub after: Vec<String>,
+    #[serde(default)]
+    pub after_any: Vec<String>,
+    #[serde(default)]
+    pub retry_on: Vec<RetryOn>,
+    #[serde(default)]
+    pub unique: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -24,4 +24,7 @@ pub struct Why {
     /// Whether its folder is there now.
     pub cwd_exists: bool,
     pub disk_free_bytes: u64,
+    /// The job that it was to come after, and that did not complete.
+    #[serde(default)]
+    pub failed_by: Option<String>,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use nexus_api::amount::GpuAmount;
-use nexus_api::jobs::{Job, Run, Waiting};
+use nexus_api::jobs::{Job, Run, State, Waiting};
 use nexus_api::run_dir::{self, STDERR, STDOUT};
 use nexus_core::time::Time;
 
@@ -19,17 +19,14 @@ pub struct Surroundings<'a> {
 }
 
 pub fn job(row: JobRow, position: Option<u64>, around: &Surroundings) -> Job {
+    let detail = detail(&row);
     // Before its first run: where that will be.
     let dir = row.dir.unwrap_or_else(|| run_dir::of_run(around.log_dir, &row.id, row.attempt));
     let path = |name: &str| dir.join(name).to_string_lossy().into_owned();
     let end = row.ended_at.unwrap_or(around.now);
-    let outcome = row.outcome.as_ref();
     Job {
         waiting: around.waiting.get(&row.id).cloned(),
-        detail: row.reason.as_deref().map(|reason| match &row.failed_by {
-            Some(parent) => format!("job {parent}, which it was to come after, did not complete"),
-            None => words::detail(reason, outcome, row.spec.request.time_seconds),
-        }),
+        detail,
         argv: row.spec.command.argv().map(<[String]>::to_vec),
         runtime_seconds: row.started_at.map(|start| end.since(start).as_secs_f64()),
         submitted_at: clock::rfc3339(row.submitted_at),
@@ -50,7 +47,8 @@ pub fn job(row: JobRow, position: Option<u64>, around: &Surroundings) -> Job {
         machine: row.machine,
         class: None,
         gpus: row.gpus,
-        pid: row.pid,
+        // That of an attempt that is over says nothing of one that waits for the next.
+        pid: row.pid.filter(|_| !matches!(row.state, State::Held | State::Queued)),
         priority: row.spec.priority,
         attempt: row.attempt,
         retries: row.spec.retries,
@@ -65,6 +63,14 @@ pub fn job(row: JobRow, position: Option<u64>, around: &Surroundings) -> Job {
         position,
         rerun_of: row.spec.rerun_of,
     }
+}
+
+/// One sentence on how it ended.
+pub fn detail(row: &JobRow) -> Option<String> {
+    row.reason.as_deref().map(|reason| match &row.failed_by {
+        Some(parent) => format!("job {parent}, which it was to come after, did not complete"),
+        None => words::detail(reason, row.outcome.as_ref(), row.spec.request.time_seconds),
+    })
 }
 
 pub fn run(row: RunRow) -> Run {

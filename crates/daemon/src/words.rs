@@ -2,6 +2,7 @@
 
 use nexus_api::amount::{GpuAmount, Vram as VramWord};
 use nexus_api::jobs::{GpusMissing, JobSpec, RetryOn, RunOutcome, State, Waiting as WaitingWord};
+use nexus_api::values;
 use nexus_core::event::{Needs, QueuePause};
 use nexus_core::free::GpuCount;
 use nexus_core::job::{End, Failure, KillReason};
@@ -80,7 +81,7 @@ pub fn detail(reason: &str, outcome: Option<&RunOutcome>, time_seconds: Option<u
         "exit" => format!("it exited with code {}", code.unwrap_or(-1)),
         "signal" => format!("it was ended by signal {}", signal.unwrap_or(0)),
         "timeout" => match time_seconds {
-            Some(limit) => format!("it ran longer than its limit of {limit} seconds"),
+            Some(limit) => format!("it ran longer than its limit of {}", values::limit(limit)),
             None => "it ran longer than its limit".into(),
         },
         "lost" => error.unwrap_or_else(|| "its supervisor is gone".into()),

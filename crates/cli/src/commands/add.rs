@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use jiff::Zoned;
 use nexus_api::env::Env;
-use nexus_api::jobs::{Job, JobSpec, Note, Waiting};
+use nexus_api::jobs::{Job, JobSpec, Note, State, Waiting};
 use nexus_api::problem::Problem;
 
 use crate::app::App;
@@ -96,6 +96,9 @@ pub fn tell_notes(notes: &[Note], app: &App) {
 /// What this machine can never give is said at once, piped too: the copies are alike.
 pub async fn warn_if_hopeless(client: &Client, jobs: &[Job], app: &App) {
     let Some(job) = jobs.first() else { return };
+    if let Some(detail) = job.detail.as_ref().filter(|_| job.state == State::Failed) {
+        app.ui.warn(&format!("{} failed at once: {detail}", job.id));
+    }
     match &job.waiting {
         Some(Waiting::NoSuchGpus(missing)) if reason::there_is_none(missing) => {
             // A service that is gone meanwhile is the next request's to tell.

@@ -132,13 +132,14 @@ pub fn left(gpu: &Gpu) -> Option<String> {
     }
     let milli = |share: &GpuShare| u64::from(share.part.and_then(GpuAmount::milli).unwrap_or(0));
     let memory = |share: &GpuShare| share.vram_mib.unwrap_or(gpu.memory_mib * milli(share) / 1000);
-    let left = 1000u64.saturating_sub(gpu.shares.iter().map(milli).sum());
+    let free = gpu.memory_mib.saturating_sub(gpu.shares.iter().map(memory).sum());
+    let by_memory = (free * 1000).checked_div(gpu.memory_mib).unwrap_or(0);
+    let left = 1000u64.saturating_sub(gpu.shares.iter().map(milli).sum()).min(by_memory);
     let part = match left {
         1000.. => GpuAmount::ONE,
         left => GpuAmount::part(left as u16).unwrap_or(GpuAmount::NONE),
     };
-    let memory = gpu.memory_mib.saturating_sub(gpu.shares.iter().map(memory).sum());
-    Some(format!("{part}, {}", text::memory(memory)))
+    Some(format!("{part}, {}", text::memory(free)))
 }
 
 /// What keeps jobs off it, in one phrase.

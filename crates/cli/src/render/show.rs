@@ -20,6 +20,12 @@ pub fn show(detail: &JobDetail, screen: Option<&Screen>, capacity: Capacity, now
     lines.some("Conda", detail.conda.as_deref());
     lines.some("Venv", detail.venv.as_deref());
     lines.some("GPU option", detail.gpu_arg.as_deref());
+    let list = |list: &[String]| (!list.is_empty()).then(|| list.join(" "));
+    lines.some("After", list(&detail.after).as_deref());
+    lines.some("After any", list(&detail.after_any).as_deref());
+    let retry_on: Vec<String> = detail.retry_on.iter().map(|on| on.word().to_string()).collect();
+    lines.some("Retry on", list(&retry_on).as_deref());
+    lines.some("Unique", detail.unique.then_some("yes"));
     state(&mut lines, &detail.job, capacity, now, paint);
     times(&mut lines, &detail.job, now, paint);
     files(&mut lines, &detail.job);
@@ -203,7 +209,7 @@ fn environment(lines: &mut Lines, detail: &JobDetail) {
 #[cfg(test)]
 mod tests {
     use nexus_api::amount::GpuAmount;
-    use nexus_api::jobs::{RunOutcome, SignalBefore, State};
+    use nexus_api::jobs::{RetryOn, RunOutcome, SignalBefore, State};
 
     use super::*;
     use crate::render::paint::PLAIN;
@@ -239,6 +245,10 @@ mod tests {
             env: None,
             checkpoint_dir: None,
             by_rule: Some("--llm q*".into()),
+            after: vec!["abd".into(), "abe".into()],
+            after_any: vec![],
+            retry_on: vec![RetryOn::Timeout],
+            unique: true,
         };
         assert_eq!(
             show(&detail, None, Capacity { gpus: 2, cpus: 8 }, &samples::now(), PLAIN),
@@ -253,6 +263,9 @@ Priority:    0 (low first)
 Tags:        a b
 Conda:       torch
 GPU option:  --cuda
+After:       abd abe
+Retry on:    timeout
+Unique:      yes
 State:       failed (exit 1)
 Detail:      the command ended with 1
 Exit code:   1

@@ -17,8 +17,7 @@ const VALUE_COLUMN: usize = 12;
 /// Jobs named as holders; the rest is counted.
 const HOLDERS_NAMED: usize = 8;
 
-/// A command longer than this is not typed again for the user.
-const LONGEST_TO_TYPE: usize = 80;
+const NEVER: &str = "to ask for what there is; as it is it never starts here";
 
 pub fn why(why: &Why, now: &Zoned, paint: Paint) -> String {
     let mut answer = Answer { text: String::new(), paint };
@@ -166,15 +165,9 @@ fn to_type_while_waiting(waiting: &Waiting, why: &Why) -> Vec<(String, String)> 
         Waiting::Retry { .. } => {
             vec![line(format!("nexus logs {id}"), "to see all it printed"), remove]
         }
-        Waiting::NoSuchGpus(GpusMissing { exist, .. }) => {
-            let none = "to run it on the CPU; as it is it never starts here";
-            let fewer = "to ask for what there is; as it is it never starts here";
-            let what = if *exist == 0 { none } else { fewer };
-            vec![line(format!("nexus edit {id} --gpus {exist}"), what), remove]
-        }
+        Waiting::NoSuchGpus(missing) => vec![line(less(missing, why), NEVER), remove],
         Waiting::NoSuchRam { exist_mib, .. } => {
-            let what = "to ask for what there is; as it is it never starts here";
-            vec![line(format!("nexus edit {id} --ram {}M", exist_mib), what), remove]
+            vec![line(format!("nexus edit {id} --ram {exist_mib}M"), NEVER), remove]
         }
         Waiting::After { jobs, .. } => {
             let first = jobs.first().cloned().unwrap_or_default();
@@ -185,11 +178,33 @@ fn to_type_while_waiting(waiting: &Waiting, why: &Why) -> Vec<(String, String)> 
             ]
         }
         Waiting::NoSuchCpus { exist, .. } => {
-            let what = "to ask for what there is; as it is it never starts here";
-            vec![line(format!("nexus edit {id} --cpus {exist}"), what), remove]
+            vec![line(format!("nexus edit {id} --cpus {exist}"), NEVER), remove]
         }
         Waiting::Gpus(_) | Waiting::Cpus { .. } | Waiting::Ram { .. } => in_the_way(why),
         Waiting::Next => vec![line(format!("nexus show {id}"), "to look again: it starts at once")],
+    }
+}
+
+/// What to type so that it asks for what there is: what it asks for in vain goes.
+fn less(missing: &GpusMissing, why: &Why) -> String {
+    let id = &why.job.id;
+    let largest = why.machines.iter().flat_map(|machine| &machine.gpus).map(|gpu| gpu.memory_mib).max();
+    if missing.exist > 0 {
+        return format!("nexus edit {id} --gpus {}", missing.exist);
+    }
+    if missing.model.is_some() && !missing.other_model.is_empty() {
+        return format!("nexus edit {id} --gpu-model \"\"");
+    }
+    match (missing.too_small.is_empty(), largest, &missing.on) {
+        (false, Some(mib), _) => format!("nexus edit {id} --vram {mib}M"),
+        (_, Some(_), Some(_)) => format!("nexus edit {id} --on \"\""),
+        // Nothing that is about GPUs may be left.
+        _ => {
+            let vram = if why.job.request.vram.is_some() { " --vram \"\"" } else { "" };
+            let model = if missing.model.is_some() { " --gpu-model \"\"" } else { "" };
+            let on = if missing.on.is_some() { " --on \"\"" } else { "" };
+            format!("nexus edit {id} --gpus 0{vram}{model}{on}")
+        }
     }
 }
 
@@ -308,11 +323,19 @@ fn of_ended(answer: &mut Answer, why: &Why) {
         "start-error" => lines.push((format!("nexus show --env {id}"), "to see the PATH it had".into())),
         "timeout" => {
             let seconds = job.request.time_seconds.unwrap_or(3600).saturating_mul(2);
-            let longer = again(job, &format!("--time {}", time::limit(seconds)));
-            lines.push((longer, "to give it twice the time".into()));
+            let longer = format!("nexus edit $(nexus rerun {id}) --time {}", time::limit(seconds));
+            lines.push((longer, "to queue it again with twice the time".into()));
         }
         "gpu-oom" => lines.push(("nexus gpus".into(), "to see how much memory each GPU has, and who uses it".into())),
         "host-oom" => lines.push(("free -h".into(), "to see how much memory the machine has".into())),
+        "dependency" => {
+            if let Some(parent) = &why.failed_by {
+                lines.push((format!("nexus why {parent}"), "to see what became of that one".into()));
+                lines.push((format!("nexus rerun {parent} {id}"), "to queue both again, one after the other".into()));
+            }
+            lines.push((format!("nexus rerun {id}"), "to queue it alone, after nothing".into()));
+            return answer.typed(&lines);
+        }
         _ => {}
     }
     lines.push((format!("nexus rerun {id}"), "to queue it again as it was".to_string()));
@@ -321,16 +344,6 @@ fn of_ended(answer: &mut Answer, why: &Why) {
 
 fn printed(why: &Why) -> Vec<String> {
     why.last_lines.iter().map(|line| text::printable(line)).collect()
-}
-
-/// The command line that queues it once more, with other options.
-fn again(job: &Job, options: &str) -> String {
-    let command = match &job.argv {
-        Some(_) => format!("-- {}", job.command),
-        None => quote(&job.command),
-    };
-    let fits = command.chars().count() <= LONGEST_TO_TYPE && !command.contains(char::is_control);
-    format!("nexus add {options} {}", if fits { &command } else { "…" })
 }
 
 #[cfg(test)]
@@ -358,6 +371,7 @@ mod tests {
             last_lines: vec![],
             cwd_exists: true,
             disk_free_bytes: 1 << 40,
+            failed_by: None,
         }
     }
 
@@ -463,7 +477,7 @@ abc: failed (exit 137) on GPU 0 at 15:32 after 2m 10s
         job.request.time_seconds = Some(1800);
         let seen = told(&facts(job));
         assert!(seen.contains("  Meaning:  it ran longer than its --time 30m\n"), "{seen}");
-        assert!(seen.contains("nexus add --time 1h 'python train.py'"), "{seen}");
+        assert!(seen.contains("nexus edit $(nexus rerun abc) --time 1h"), "{seen}");
         assert!(told(&facts(samples::ended("abc", State::Failed, "gpu-oom"))).contains("nexus gpus "));
         assert!(told(&facts(samples::ended("abc", State::Failed, "host-oom"))).contains("free -h "));
         let mut job = samples::ended("abc", State::Failed, "start-error");

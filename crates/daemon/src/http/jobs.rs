@@ -11,7 +11,7 @@ use nexus_api::jobs::{
 use nexus_api::problem::Problem;
 use nexus_core::explain::Explainer;
 use nexus_core::ids::JobId;
-use nexus_core::request::GpuSet;
+use nexus_core::request::{GpuSet, Request};
 use nexus_core::waiting::Waiting;
 use serde::Deserialize;
 
@@ -20,7 +20,7 @@ use super::problem::Failed;
 use super::{App, Shared, checks};
 use crate::engine::Message;
 use crate::select::select;
-use crate::store::{Filter, JobRow, Reader, StoreError};
+use crate::store::{Filter, JobRow, Reader, StoreError, parents};
 use crate::{clock, view, words};
 
 /// Jobs of one submission.
@@ -67,12 +67,26 @@ pub async fn show(
     env_names.extend(row.secret_names.iter().filter(|name| !env.contains_key(*name)).cloned());
     env_names.sort();
     let runs = runs.into_iter().map(view::run).collect();
-    let JobSpec { conda, venv, gpu_arg, by_rule, .. } = row.spec.clone();
+    let JobSpec { conda, venv, gpu_arg, by_rule, after, after_any, retry_on, unique, .. } = row.spec.clone();
     let checkpoints = app.checkpoints_of(&row).filter(|folder| folder.is_dir());
     let checkpoint_dir = checkpoints.map(|folder| folder.display().to_string());
     let job = app.view(vec![row], false).await?.remove(0);
     let env = query.env.then_some(env);
-    Ok(Json(JobDetail { job, runs, conda, venv, gpu_arg, env_names, env, checkpoint_dir, by_rule }))
+    Ok(Json(JobDetail {
+        job,
+        runs,
+        conda,
+        venv,
+        gpu_arg,
+        env_names,
+        env,
+        checkpoint_dir,
+        by_rule,
+        after,
+        after_any,
+        retry_on,
+        unique,
+    }))
 }
 
 #[derive(Deserialize)]
@@ -270,15 +284,25 @@ impl App {
     async fn try_out(self: &Shared, specs: Vec<JobSpec>) -> Result<Vec<Job>, Problem> {
         let asked = specs.iter().filter(|spec| spec.unique).cloned().collect::<Vec<_>>();
         self.read(move |reader| asked.iter().try_for_each(|spec| no_twin(reader, spec))).await?;
-        let requests: Vec<_> = specs.iter().map(|spec| words::needs(spec).request).collect();
+        let asked: Vec<_> = specs
+            .iter()
+            .map(|spec| {
+                let before: Vec<JobId> = parents(spec).filter_map(|(id, _)| id.parse().ok()).collect();
+                (words::needs(spec).request, before)
+            })
+            .collect();
         let answers: Vec<(Waiting, Option<GpuSet>)> = self
             .ask(move |world| {
                 let mut explainer = Explainer::new(world);
-                let mut answer = |request| {
+                let mut answer = |(request, before): &(Request, Vec<JobId>)| {
+                    let live: Vec<JobId> = before.iter().copied().filter(|id| world.job(*id).is_some()).collect();
+                    if !live.is_empty() {
+                        return (Waiting::After { count: live.len() as u64, jobs: live }, None);
+                    }
                     let gpus = explainer.place(request).map(|lease| lease.gpus);
                     (explainer.request(request), gpus)
                 };
-                requests.iter().map(&mut answer).collect()
+                asked.iter().map(&mut answer).collect()
             })
             .await?;
         let around = view::Surroundings { log_dir: &self.log_dir, now: clock::now(), waiting: &Default::default() };

@@ -17,7 +17,7 @@ use super::problem::Failed;
 use super::{App, Shared, gpus};
 use crate::engine::Message;
 use crate::store::JobRow;
-use crate::{clock, home, words};
+use crate::{clock, home, view};
 
 /// Failures named in the status view.
 const FAILURES_SHOWN: u64 = 3;
@@ -102,9 +102,10 @@ fn failures_until(failed: &[JobRow]) -> Option<Time> {
 }
 
 fn failure(row: JobRow) -> RecentFailure {
+    let detail = view::detail(&row);
     let reason = row.reason.unwrap_or_else(|| "exit".into());
     RecentFailure {
-        detail: Some(words::detail(&reason, row.outcome.as_ref(), row.spec.request.time_seconds)),
+        detail,
         last_line: row.dir.as_deref().and_then(nexus_node::last_line),
         ended_at: clock::rfc3339(row.ended_at.unwrap_or_default()),
         exit_code: row.exit_code,

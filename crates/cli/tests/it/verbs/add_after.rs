@@ -16,6 +16,9 @@ fn a_job_starts_when_those_before_it_have_completed() {
     assert_eq!(nexus.job(&last)["waiting"], json!({"kind": "after", "jobs": [first], "count": 1}));
     assert!(nexus.ok(&["queue"]).contains(&format!("comes after {first}")));
     assert!(nexus.ok(&["why", &last]).contains(&format!("nexus why {first}")));
+    assert!(nexus.ok(&["show", &last]).contains(&format!("\nAfter:       {first} {second}\n")));
+    let tried = nexus.ok(&["add", "--dry-run", "--after", &first, "true"]);
+    assert_eq!(tried, format!("would be queued: comes after {first}"));
     nexus.ok(&["restart"]);
     assert_eq!(nexus.job(&last)["state"], "queued");
     nexus.file("go", "");
@@ -45,8 +48,14 @@ fn one_that_does_not_complete_fails_all_that_come_after_it() {
     assert!(!nexus.work().join("ran").exists());
     let why = nexus.ok(&["why", &child]);
     assert!(why.contains(&format!("job {first}, which it was to come after, did not complete")), "{why}");
-    let late = nexus.add_with(&["--after", &first], "touch ran");
-    assert_eq!(nexus.job(&late)["reason"], "dependency", "that one failed before");
+    assert!(why.contains(&format!("nexus rerun {first} {child}")), "{why}");
+    let late = nexus.run(&["add", "--after", &first, "touch ran"]).expect_code(0);
+    let id = late.stdout.trim_end();
+    let did_not = format!("job {first}, which it was to come after, did not complete");
+    assert_eq!(late.stderr, format!("warning: {id} failed at once: {did_not}\n"), "that one failed before");
+    assert_eq!(nexus.job(id)["reason"], "dependency");
+    let status = nexus.ok(&["status"]);
+    assert!(status.contains(&format!("dependency: {did_not}")), "{status}");
     let failed = nexus.ok(&["history", "--state", "failed"]);
     assert!(failed.contains("dependency"), "{failed}");
 }

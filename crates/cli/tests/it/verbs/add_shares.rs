@@ -119,3 +119,27 @@ fn what_makes_no_sense_is_refused() {
         assert!(said.starts_with(error) && said.contains("\nhint: "), "{error}\nis not\n{said}");
     }
 }
+
+#[test]
+fn what_why_says_to_type_for_a_hopeless_job_lets_it_start() {
+    let nexus = Nexus::with_gpus(NEXUS, 2);
+    let hopeless: [&[&str]; 6] = [
+        &["--vram", "30G"],
+        &["--on", "5"],
+        &["--gpu-model", "A100"],
+        &["--gpus", "8"],
+        &["--gpus", "0", "--cpus", "9999"],
+        &["--gpus", "0", "--ram", "90000G"],
+    ];
+    for options in hopeless {
+        let id = nexus.add_with(options, "true");
+        let kind = nexus.job(&id)["waiting"]["kind"].clone();
+        assert!(kind.as_str().is_some_and(|kind| kind.starts_with("no-such-")), "{options:?}: {kind}");
+        let why = nexus.ok(&["why", &id]);
+        let (_, typed) = why.split_once("  Type:").unwrap_or_else(|| panic!("{why}"));
+        let (command, _) = typed.trim_start().split_once("  ").unwrap_or_else(|| panic!("{why}"));
+        let words: Vec<&str> = command.split(' ').skip(1).map(|word| if word == "\"\"" { "" } else { word }).collect();
+        nexus.ok(&words);
+        assert_eq!(nexus.ended(&id)["state"], "completed", "{options:?}: {command}");
+    }
+}

@@ -90,7 +90,7 @@ fn a_failure_says_what_it_means_and_what_it_printed() {
     says(&nexus, &failed(&[], "exit 137"), &["137 = 128 + 9: a program in it was ended by signal 9 (KILL)"]);
     says(&nexus, &failed(&[], "exit 139"), &["139 = 128 + 11: ", "(SEGV)", "memory that is not its own"]);
     let id = failed(&["--time", "1s", "--grace", "0s"], LONG);
-    says(&nexus, &id, &[": failed (timeout) ", "longer than its --time 1s\n", "nexus add --time 2s 'sleep 1000'"]);
+    says(&nexus, &id, &[": failed (timeout) ", "longer than its --time 1s\n", "nexus edit $(nexus rerun"]);
     let id = failed(&[], "nosuchprogram");
     says(
         &nexus,
