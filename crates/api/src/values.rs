@@ -43,12 +43,18 @@ pub fn duration(text: &str) -> Result<u64, String> {
     }
 }
 
-/// `50MB`, `8 GiB`, in bytes; a K is 1,024.
+/// `50MB`, `8 GiB`, `1.5G`, in bytes; a K is 1,024.
 pub fn bytes(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text} is no size: a number and its unit, as in 512M or 8G");
-    let split = text.find(|letter: char| !letter.is_ascii_digit()).ok_or_else(wrong)?;
-    let number: u64 = text[..split].parse().map_err(|_| wrong())?;
-    let unit = match text[split..].trim().to_ascii_uppercase().as_str() {
+    let wrong = || match text.is_empty() {
+        true => "nothing is no size: a number and its unit, as in 512M or 8G".to_string(),
+        false => format!("{text} is no size: a number and its unit, as in 512M or 8G"),
+    };
+    let split = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').ok_or_else(wrong)?;
+    let (whole, part) = text[..split].split_once('.').unwrap_or((&text[..split], "0"));
+    let number: u64 = whole.parse().map_err(|_| wrong())?;
+    // Finer than a millionth is nobody's wish.
+    let parts = part.parse::<u64>().ok().filter(|_| part.len() <= 6).ok_or_else(wrong)?;
+    let unit: u64 = match text[split..].trim().to_ascii_uppercase().as_str() {
         "B" => 1,
         "K" | "KB" | "KIB" => 1 << 10,
         "M" | "MB" | "MIB" => 1 << 20,
@@ -56,7 +62,9 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         "T" | "TB" | "TIB" => 1 << 40,
         _ => return Err(wrong()),
     };
-    number.checked_mul(unit).filter(|bytes| *bytes < 1 << 60).ok_or_else(wrong)
+    let part = u128::from(parts) * u128::from(unit) / 10u128.pow(part.len() as u32);
+    let whole = number.checked_mul(unit).filter(|bytes| *bytes < 1 << 60).ok_or_else(wrong)?;
+    Ok(whole + part as u64)
 }
 
 /// The same in MiB, rounded up.
@@ -129,4 +137,20 @@ pub fn gpu_list_text(list: &[u16]) -> String {
 
 pub fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("{text} is no number that fits here"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_a_unit_and_may_have_a_part() {
+        for (text, size) in [("512M", 512 << 20), ("8 GiB", 8 << 30), ("1.5G", 3 << 29), ("0.25k", 256), ("7B", 7)] {
+            assert_eq!(bytes(text), Ok(size), "{text}");
+        }
+        for bad in ["", "8", "G", ".5G", "1.G", "1.2.3G", "1,5G", "-1G", "1.0000001G", "9999999999G"] {
+            assert!(bytes(bad).is_err(), "{bad}");
+        }
+        assert_eq!((mebibytes("1.5G"), mebibytes_text(1536)), (Ok(1536), "1536M".into()));
+    }
 }

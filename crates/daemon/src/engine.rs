@@ -352,7 +352,8 @@ impl Engine {
             Refusal::NotLive(id) | Refusal::WrongState(id) => id,
             Refusal::Circular(id) => {
                 let want = "jobs that do not wait for it themselves".into();
-                return Problem::BadField { field: "after".into(), value: id.to_string(), want };
+                let value = format!("a job that waits for {id}");
+                return Problem::BadField { field: "after".into(), value, want };
             }
             Refusal::NoSuchGpus { machine, missing } => {
                 let known = self.world.machines().find(|known| known.id == machine);

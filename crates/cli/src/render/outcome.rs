@@ -66,7 +66,7 @@ pub fn ended(job: &Job, paint: Paint) -> String {
     )
 }
 
-/// How and why: `failed (timeout) abc on GPU 0 after 2s: it ran longer than its limit of 2 seconds`
+/// How and why: `failed (timeout) abc on GPU 0 after 2s: it ran longer than its limit of 2s`
 pub fn end_and_detail(job: &Job, paint: Paint) -> String {
     let detail = job.detail.as_deref().map(|detail| format!(": {}", text::first_line(detail))).unwrap_or_default();
     let (state, id) = (painted_state(job, paint), paint.id(&job.id));

@@ -126,7 +126,7 @@ fn the_time_limit_of_a_running_job_is_shortened_lengthened_and_taken_away() {
     assert_eq!(nexus.ok(&["edit", &shortened, "--time", "1s"]), format!("{shortened}: time 4h -> 1s"));
     let job = nexus.ended(&shortened);
     assert_eq!((&job["state"], &job["reason"]), (&"failed".into(), &"timeout".into()));
-    assert_eq!(job["detail"], "it ran longer than its limit of 1 seconds");
+    assert_eq!(job["detail"], "it ran longer than its limit of 1s");
     until("their first limit is over", || nexus.job(&lengthened)["runtime_seconds"].as_f64().filter(|ran| *ran > 9.0));
     // What the shims agreed to is on disk, and theirs still after a crash of the service.
     nexus.kill_service();
