@@ -9,6 +9,8 @@ use nexus_api::values::{environment, option_name};
 use nexus_core::ids::JobId;
 use nexus_core::request::{MAX_GPUS, Model};
 
+use crate::store::{self, Reader};
+
 const LONGEST_SECONDS: u64 = 100 * 366 * 86_400;
 
 /// Names, projects and tags are shown in tables and stand in selectors.
@@ -74,6 +76,31 @@ pub fn spec(spec: &mut JobSpec) -> Result<(), Problem> {
         }
     }
     Ok(())
+}
+
+/// Jobs that a spec comes after must be there. One that its job came after before and that was forgotten since had ended
+/// as it should: it is no parent any more, in neither spec.
+pub fn parents(reader: &Reader, before: Option<&mut JobSpec>, after: &mut JobSpec) -> Result<(), Problem> {
+    let exists = |id: &str| reader.job(id).map(|row| row.is_some()).map_err(|error| error.problem());
+    if let Some(before) = before {
+        let known: Vec<String> = store::parents(before).map(|(id, _)| id.to_string()).collect();
+        for id in known {
+            if !exists(&id)? {
+                [&mut *before, &mut *after].into_iter().for_each(|spec| forget_parent(spec, &id));
+            }
+        }
+    }
+    for (id, _) in store::parents(after) {
+        if !exists(id)? {
+            return Err(Problem::NoSuchJob { id: id.to_string() });
+        }
+    }
+    Ok(())
+}
+
+fn forget_parent(spec: &mut JobSpec, parent: &str) {
+    spec.after.retain(|id| id != parent);
+    spec.after_any.retain(|id| id != parent);
 }
 
 /// At most one, and one that can be meant.
