@@ -54,8 +54,8 @@ pub struct Around<'a> {
     pub home: &'a str,
     /// Takes what is not said from rules, and refuses what makes no sense.
     pub check: &'a dyn Fn(&mut JobSpec) -> Result<(), Problem>,
-    /// Refuses a spec that comes after a job that is not there; a changed one drops those that it had and are gone.
-    pub parents: &'a dyn Fn(Option<&mut JobSpec>, &mut JobSpec) -> Result<(), Problem>,
+    /// Refuses what is new in a spec and makes no sense; both drop the jobs they came after that are gone.
+    pub compare: &'a dyn Fn(Option<&mut JobSpec>, &mut JobSpec) -> Result<(), Problem>,
 }
 
 #[derive(Default)]
@@ -250,7 +250,7 @@ impl Plan {
 }
 
 fn checked(before: Option<&mut JobSpec>, mut spec: JobSpec, around: &Around) -> Result<JobSpec, String> {
-    let right = (around.parents)(before, &mut spec).and_then(|()| (around.check)(&mut spec));
+    let right = (around.compare)(before, &mut spec).and_then(|()| (around.check)(&mut spec));
     right.map_err(|problem| problem.to_string())?;
     Ok(spec)
 }

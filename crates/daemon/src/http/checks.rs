@@ -5,6 +5,7 @@ use std::path::Path;
 use nexus_api::amount::GpuAmount;
 use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
+use nexus_api::queue_text::told;
 use nexus_api::values::{environment, option_name};
 use nexus_core::ids::JobId;
 use nexus_core::request::{MAX_GPUS, Model};
@@ -101,6 +102,21 @@ pub fn parents(reader: &Reader, before: Option<&mut JobSpec>, after: &mut JobSpe
 fn forget_parent(spec: &mut JobSpec, parent: &str) {
     spec.after.retain(|id| id != parent);
     spec.after_any.retain(|id| id != parent);
+}
+
+/// A signal before a time limit needs one that is longer. What was said before may stay: the limit of a job that runs
+/// can be shortened under its signal, which then comes at once.
+pub fn signal(before: Option<&JobSpec>, after: &JobSpec) -> Result<(), Problem> {
+    let said = |spec: &JobSpec| (spec.request.signal, spec.request.time_seconds);
+    let (Some(signal), limit) = said(after) else { return Ok(()) };
+    if before.is_some_and(|before| said(before) == said(after)) || limit.is_some_and(|it| signal.before_seconds < it) {
+        return Ok(());
+    }
+    let want = match limit {
+        None => "it comes before a time limit, and there is none",
+        Some(_) => "it would come before the job starts: a shorter time after @, or a longer time limit",
+    };
+    Err(bad("signal", &told(after, "signal").unwrap_or_default(), want.into()))
 }
 
 /// At most one, and one that can be meant.

@@ -149,6 +149,9 @@ fn changed_job(reader: &Reader, id: &str, edit: &JobEdit, rules: &Rules) -> Resu
     after_edit(&job.spec, &mut after);
     let rounded = rules.fill(&mut after);
     checks::parents(reader, Some(&mut job.spec), &mut after)?;
+    if waits {
+        checks::signal(Some(&job.spec), &after)?;
+    }
     checks::spec(&mut after)?;
     let typed = std::mem::take(&mut after.env);
     let mut changes = changes(&job.spec, &after);
@@ -206,8 +209,11 @@ impl App {
                 notes.borrow_mut().extend(note);
                 checks::spec(spec)
             };
-            let parents = |before: Option<&mut JobSpec>, after: &mut JobSpec| checks::parents(reader, before, after);
-            let around = Around { usual: &usual, home: &home, check: &check, parents: &parents };
+            let compare = |before: Option<&mut JobSpec>, after: &mut JobSpec| {
+                checks::signal(before.as_deref(), after)?;
+                checks::parents(reader, before, after)
+            };
+            let around = Around { usual: &usual, home: &home, check: &check, compare: &compare };
             let plan = plan(&read(edit.base.as_bytes()), &read(edit.text.as_bytes()), queue, &around);
             let of_ids = |ids: Vec<String>| ids.into_iter().map(|id| edited_job(reader, id)).collect::<Result<_, _>>();
             let texts = |ids: &[JobId]| ids.iter().map(JobId::to_string).collect::<Vec<_>>();

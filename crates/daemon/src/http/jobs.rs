@@ -272,6 +272,7 @@ impl App {
         for spec in &mut specs {
             spec.by_rule = None;
             notes.extend(rules.fill(spec).filter(|note| !notes.contains(note)));
+            checks::signal(None, spec)?;
         }
         Ok((checked(specs, copies)?, notes))
     }
