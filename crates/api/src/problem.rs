@@ -38,6 +38,12 @@ pub enum Problem {
         id: String,
         state: State,
     },
+    /// It was to go on from checkpoints that another job, which has not ended, keeps its own in.
+    CheckpointsInUse {
+        id: String,
+        by: String,
+        state: State,
+    },
     BadCommand {
         bad: BadCommand,
     },
@@ -150,6 +156,7 @@ impl Problem {
                 other => format!("{other} does not fit job {id}"),
             },
             Problem::NotUnique { .. } => "an identical job is there already".into(),
+            Problem::CheckpointsInUse { id, .. } => format!("job {id} cannot be gone on from"),
             Problem::BadCommand { .. } => "this command cannot run".into(),
             Problem::NoSuchFolder { path, .. } => format!("the working folder {path} cannot be used"),
             Problem::BadField { field, value, .. } => format!("{field} cannot be {value}"),
@@ -210,6 +217,9 @@ impl Problem {
                 };
                 format!("job {id} of the same command and folder {state}")
             }
+            Problem::CheckpointsInUse { by, state, .. } => {
+                format!("job {by} is {} and has the same folder of checkpoints", state.word())
+            }
             Problem::BadCommand { bad } => match bad {
                 BadCommand::Empty => "it is empty".into(),
                 BadCommand::Nul => "it contains a NUL byte, which no program can be given".into(),
@@ -254,6 +264,10 @@ impl Problem {
             Problem::NotUnique { id, .. } => {
                 format!("nexus show {id}; without --unique it is queued all the same")
             }
+            Problem::CheckpointsInUse { by, state: State::Held | State::Queued, .. } => {
+                format!("nexus wait {by}, or nexus remove {by}; then try again")
+            }
+            Problem::CheckpointsInUse { by, .. } => format!("nexus wait {by}, or nexus kill {by}; then try again"),
             Problem::BadCommand { bad: BadCommand::Empty } => "nexus add \"python train.py\"".into(),
             Problem::BadCommand { .. } => "put it into a script and queue that: nexus add bash script.sh".into(),
             Problem::NoSuchFolder { .. } => "--cwd DIR names another".into(),

@@ -56,6 +56,7 @@ const SAMPLES: &[Sample] = &[
     ("problems", reads_and_writes::<Vec<Problem>>),
     ("why", reads_and_writes::<Why>),
     ("problems_terminal", reads_and_writes::<Vec<Problem>>),
+    ("problems_checkpoints", reads_and_writes::<Vec<Problem>>),
     ("problems_time_limit", reads_and_writes::<Vec<Problem>>),
     ("screens", reads_and_writes::<Vec<Screen>>),
     ("service_screen", reads_and_writes::<Service>),
@@ -186,10 +187,11 @@ fn samples_show_every_state_and_every_way_to_wait() {
 
 #[test]
 fn samples_show_every_problem_and_each_has_words() {
-    let samples =
-        ["problems", "problems_terminal", "problems_time_limit", "problems_submit"].map(read::<Vec<Problem>>).concat();
+    let samples = ["problems", "problems_terminal", "problems_time_limit", "problems_submit", "problems_checkpoints"]
+        .map(read::<Vec<Problem>>)
+        .concat();
     let shown: BTreeSet<u32> = samples.iter().map(number_of).collect();
-    assert_eq!(shown, (1..=24).collect(), "a problem lacks a sample");
+    assert_eq!(shown, (1..=25).collect(), "a problem lacks a sample");
     for problem in samples {
         assert!(!problem.title().is_empty(), "{problem:?}");
         assert!(problem.why().is_none_or(|why| !why.is_empty()), "{problem:?}");
@@ -263,6 +265,7 @@ fn number_of(problem: &Problem) -> u32 {
         Problem::TimeLimitKept { .. } => 22,
         Problem::BadModels { .. } => 23,
         Problem::NotUnique { .. } => 24,
+        Problem::CheckpointsInUse { .. } => 25,
     }
 }
 

@@ -304,7 +304,8 @@ fn first(world: &World, ids: &[JobId]) -> Result<Vec<Event>, Refusal> {
         .collect())
 }
 
-/// Takes events in, and what follows from them: a job that ends may fail those that were to come after it.
+/// Takes events in, and what follows from them: a job that ends may fail those that were to come after it, or leave
+/// them held.
 fn record(world: &mut World, events: Vec<Event>, now: Time) -> Vec<Event> {
     let new: BTreeSet<JobId> = match events.iter().any(comes_after_others) {
         true => events.iter().filter_map(submitted).collect(),
@@ -318,9 +319,16 @@ fn record(world: &mut World, events: Vec<Event>, now: Time) -> Vec<Event> {
             if world.job(*job).is_none() {
                 continue;
             }
-            let failed = world.children(*job).filter(|(_, any_end)| !any_end && *end != End::Completed);
-            let end = End::Failed(Failure::Dependency { parent: *job });
-            coming.extend(failed.map(|(child, _)| Event::JobEnded { job: child, end: end.clone(), at: *at }));
+            // Those that they hand on must still know their parent.
+            for event in bereaved(world, *job, end, *at) {
+                match event {
+                    Event::Orphaned { .. } => {
+                        world.record(&event);
+                        happened.push(event);
+                    }
+                    later => coming.push_back(later),
+                }
+            }
         }
         let failed_already = match &event {
             Event::Submitted(NewJob { id, needs, .. }) | Event::Edited { job: id, needs: Some(needs) } => {
@@ -337,6 +345,20 @@ fn record(world: &mut World, events: Vec<Event>, now: Time) -> Vec<Event> {
         happened.push(event);
     }
     happened
+}
+
+/// What becomes of those that were to come after a job that did not complete. One that was ended with the service takes
+/// nobody with it: the queue stays.
+fn bereaved(world: &World, parent: JobId, end: &End, at: Time) -> Vec<Event> {
+    let children = world.children(parent).filter(|(_, any_end)| !any_end).map(|(child, _)| child);
+    match end {
+        End::Completed => vec![],
+        End::Killed(KillReason::Stopped) => children.map(|job| Event::Orphaned { job, parent }).collect(),
+        _ => {
+            let end = End::Failed(Failure::Dependency { parent });
+            children.map(|job| Event::JobEnded { job, end: end.clone(), at }).collect()
+        }
+    }
 }
 
 fn submitted(event: &Event) -> Option<JobId> {

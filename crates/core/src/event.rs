@@ -13,6 +13,12 @@ pub enum Event {
     Held {
         job: JobId,
     },
+    /// Held, and no longer after a job that the stop of the service ended: that one never completes, and nobody asked
+    /// to go on without it.
+    Orphaned {
+        job: JobId,
+        parent: JobId,
+    },
     Released {
         job: JobId,
     },

@@ -210,6 +210,10 @@ impl World {
         match event {
             Event::Submitted(new) => self.submitted(new),
             Event::Held { job } => self.change(*job, |job| job.state = State::Held, None),
+            Event::Orphaned { job, parent } => {
+                let left = self.parents(*job).iter().filter(|it| it.job != *parent).copied().collect();
+                self.change(*job, |job| job.state = State::Held, Some(left));
+            }
             Event::Released { job } => self.change(*job, |job| job.state = State::Queued { not_before: None }, None),
             Event::Moved { job, place } | Event::Placed { job, place } => {
                 self.next_front_turn = self.next_front_turn.min(place.turn - 1);

@@ -11,7 +11,7 @@ use nexus_core::decide::place::{place, what_is_missing};
 use nexus_core::event::{Event, Needs, NewJob, Parent, QueuePause};
 use nexus_core::explain::Explainer;
 use nexus_core::free::{Free, GpuCount};
-use nexus_core::ids::{JobId, MachineId};
+use nexus_core::ids::{JobId, MachineId, RunId};
 use nexus_core::job::{End, Failure, KillReason, Retries, State};
 use nexus_core::machine::{Gpu, Machine, Obstacle};
 use nexus_core::policy::Policy;
@@ -376,6 +376,42 @@ fn jobs_that_come_together_wait_for_each_other_in_whichever_order_they_are_named
         })
         .collect();
     assert_eq!(ended, [id(21), id(20)]);
+    check(&world).unwrap();
+}
+
+#[test]
+fn a_job_that_the_stop_ends_fails_nobody() {
+    let id = |number| JobId::from_number(3, number);
+    let after = |number: u64, parents: &[(u64, bool)]| {
+        let mut job = new_job(number);
+        let parent = |(parent, any_end): &(u64, bool)| Parent { job: id(*parent), any_end: *any_end };
+        job.needs.after = parents.iter().map(parent).collect();
+        job
+    };
+    let mut world = busy(0);
+    let jobs = vec![
+        new_job(10),
+        after(11, &[(10, false)]),
+        after(12, &[(11, false), (10, false)]),
+        after(13, &[(10, true)]),
+        NewJob { held: true, ..after(14, &[(10, false)]) },
+    ];
+    command(&mut world, Command::Submit(jobs), NOW).unwrap();
+    decide(&mut world, NOW);
+    let run = RunId { job: id(10), number: 1 };
+    report(&mut world, Report::Started { run, pid: 1, at: NOW }, &Policy::default(), NOW);
+    command(&mut world, Command::Stop { kill: true }, NOW).unwrap();
+    let outcome = Outcome::Stopped { code: None, signal: Some(15) };
+    let events = report(&mut world, Report::Ended { run, outcome: outcome.clone(), at: NOW }, &Policy::default(), NOW);
+    let orphaned = |number| Event::Orphaned { job: id(number), parent: id(10) };
+    let ended = Event::JobEnded { job: id(10), end: End::Killed(KillReason::Stopped), at: NOW };
+    let run_ended = Event::RunEnded { run, outcome, at: NOW };
+    assert_eq!(events, [run_ended, orphaned(11), orphaned(12), orphaned(14), ended]);
+    for (number, parents) in [(11, vec![]), (12, vec![id(11)]), (14, vec![])] {
+        assert_eq!(world.job(id(number)).unwrap().state, State::Held, "{number}");
+        assert_eq!(world.parents(id(number)).iter().map(|it| it.job).collect::<Vec<_>>(), parents, "{number}");
+    }
+    assert_eq!(world.job(id(13)).unwrap().state, State::Queued { not_before: None }, "any end will do");
     check(&world).unwrap();
 }
 

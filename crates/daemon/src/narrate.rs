@@ -34,6 +34,9 @@ impl Narrator {
         Some(match event {
             Event::Submitted(new) => format!("Added job {}: {}", new.id, command(new.id)),
             Event::Held { job } => format!("Job {job} held by user"),
+            Event::Orphaned { job, parent } => {
+                format!("Job {job} held: job {parent}, which it was to come after, was ended by stop")
+            }
             Event::Released { job } => format!("Job {job} released by user"),
             Event::Moved { job, .. } => format!("Job {job} put first by user"),
             // Who changed it says how.
@@ -147,7 +150,7 @@ pub fn told(event: &Event, world: &World) -> Option<What> {
     let job = |id: &JobId, state| Some(What::Job { id: id.to_string(), state });
     match event {
         Event::Submitted(new) => job(&new.id, if new.held { State::Held } else { State::Queued }),
-        Event::Held { job: id } => job(id, State::Held),
+        Event::Held { job: id } | Event::Orphaned { job: id, .. } => job(id, State::Held),
         Event::Released { job: id } | Event::Moved { job: id, .. } | Event::Requeued { job: id, .. } => {
             job(id, State::Queued)
         }

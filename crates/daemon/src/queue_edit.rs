@@ -54,6 +54,8 @@ pub struct Around<'a> {
     pub home: &'a str,
     /// Takes what is not said from rules, and refuses what makes no sense.
     pub check: &'a dyn Fn(&mut JobSpec) -> Result<(), Problem>,
+    /// Refuses what is new in a spec and makes no sense; both drop the jobs they came after that are gone.
+    pub compare: &'a dyn Fn(Option<&mut JobSpec>, &mut JobSpec) -> Result<(), Problem>,
 }
 
 #[derive(Default)]
@@ -180,7 +182,7 @@ struct Line {
 
 impl Plan {
     fn add(&mut self, entry: &Entry, around: &Around) {
-        let spec = entry.new_spec(around.usual.clone()).and_then(|spec| checked(spec, around));
+        let spec = entry.new_spec(around.usual.clone()).and_then(|spec| checked(None, spec, around));
         match spec {
             Ok(spec) => self.add.push(spec),
             Err(error) => self.errors.push(LineError { line: entry.line, error }),
@@ -196,10 +198,10 @@ impl Plan {
             }
             return false;
         }
-        let Waiting { id, spec, secret_names } = job;
+        let Waiting { id, mut spec, secret_names } = job;
         let changed = entry.changed_spec(before, spec.clone()).and_then(|mut after| {
             after_edit(&spec, &mut after);
-            checked(after, around)
+            checked(Some(&mut spec), after, around)
         });
         match changed {
             Ok(after) => {
@@ -247,8 +249,9 @@ impl Plan {
     }
 }
 
-fn checked(mut spec: JobSpec, around: &Around) -> Result<JobSpec, String> {
-    (around.check)(&mut spec).map_err(|problem| problem.to_string())?;
+fn checked(before: Option<&mut JobSpec>, mut spec: JobSpec, around: &Around) -> Result<JobSpec, String> {
+    let right = (around.compare)(before, &mut spec).and_then(|()| (around.check)(&mut spec));
+    right.map_err(|problem| problem.to_string())?;
     Ok(spec)
 }
 

@@ -108,24 +108,28 @@ impl Reload {
         models
     }
 
-    /// Puts values over those of the file, all or none, until the next start.
+    /// Puts values over those of the file, all or none and in place of those that an earlier start put there.
     pub fn override_keys(&self, keys: &BTreeMap<String, String>) -> Result<(), Problem> {
         let _only = locked(&self.looking);
         let mut state = locked(&self.state);
-        let mut overrides = state.overrides.clone();
+        let mut overrides = Overrides::default();
         for (name, typed) in keys {
             overrides.set(name, typed, self.file.user_home.as_deref()).map_err(|error| refused(name, typed, error))?;
         }
         let mut new = state.on_disk.config.clone();
         new.keep_until_restart(&state.in_force);
         overrides.over(&mut new);
-        if new.models_file != state.in_force.models_file
+        if overrides.has("models.file")
             && let Some(problem) = config::models_trouble(&new)
         {
             return Err(problem);
         }
         let changes = config::changes(&state.in_force, &new, &self.home);
-        let lines = changes.iter().map(|change| format!("Config changed until the next start: {change}")).collect();
+        let lines = changes.iter().map(|change| match overrides.has(&change.key) {
+            true => format!("Config changed until the next start: {change}"),
+            false => format!("Config changed back to the file: {change}"),
+        });
+        let lines = lines.collect();
         self.tell(Message::Log(lines));
         state.overrides = overrides;
         state.in_force = new.clone();

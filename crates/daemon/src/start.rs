@@ -4,7 +4,7 @@ use std::fs::DirBuilder;
 use std::future::IntoFuture;
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -22,7 +22,7 @@ use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{broadcast, oneshot};
 
-use crate::config::{ConfigFile, Overrides, Settings, models_trouble};
+use crate::config::{ConfigFile, Overrides, Settings};
 use crate::engine::{Engine, Message};
 use crate::gpus::{self, Gpus};
 use crate::home::{HomeLock, Reserve, claim};
@@ -126,8 +126,7 @@ fn screens_dir(home: &Home) -> PathBuf {
 
 /// Whether a service could start with this configuration: looked at before a running one is stopped for it.
 pub fn check_config(home: &Home) -> Result<(), Problem> {
-    let settings = ConfigFile::of(home).settings()?;
-    models_trouble(&settings.config).map_or(Ok(()), Err)
+    ConfigFile::of(home).settings().map(drop)
 }
 
 /// Made first where there is none.
@@ -142,7 +141,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     let overrides = overrides(options)?;
     let mut config = settings.config.clone();
     overrides.over(&mut config);
-    let models = Source::open(config.models_file.as_deref())?;
+    let (models, models_line) = models(&overrides, config.models_file.as_deref())?;
     let store = Store::open(&home.database(), home.network).map_err(|error| error.problem())?;
     let host = nexus_node::home::hostname();
     own_host(&store, home, &host, options.adopt_home)?;
@@ -158,6 +157,9 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     })?;
     let world = store.restore().map_err(|error| error.problem())?;
     let (to_engine, inbox) = mpsc::channel();
+    if let Some(line) = models_line {
+        to_engine.send(Message::Log(vec![line])).expect("the other end is held here");
+    }
     let reload = Arc::new(Reload::new(home, settings, overrides, models, to_engine.clone()));
     let node = open_node(home, lock, to_engine.clone())?;
     let (containment, memory_limits) = match node.containment() {
@@ -186,6 +188,15 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     };
     let containment = containment.into();
     Ok(Parts { engine, to_engine, reload, events, log_dir, jobs_file, host, containment, memory_limits, session })
+}
+
+/// A table that this very start names must be right. That of the configuration keeps no service down: jobs go without
+/// it until it is right, and its trouble is told.
+fn models(overrides: &Overrides, path: Option<&Path>) -> Result<(Source, Option<String>), Problem> {
+    match overrides.has("models.file") {
+        true => Ok((Source::open(path)?, None)),
+        false => Ok(Source::begin(path)),
+    }
 }
 
 fn overrides(options: &Options) -> Result<Overrides, Problem> {

@@ -16,6 +16,7 @@ pub fn event(event: &Event, now: Time) -> String {
         Event::Submitted(new) if new.held => format!("{} is queued and held", new.id),
         Event::Submitted(new) => format!("{} is queued", new.id),
         Event::Held { job } => format!("{job} is held"),
+        Event::Orphaned { job, parent } => format!("{job} is held: the stop ended {parent}, which it comes after"),
         Event::Released { job } => format!("{job} is released"),
         Event::Moved { job, .. } => format!("{job} is put first"),
         Event::Placed { job, place } => format!("{job} gets a place at priority {}", place.priority),

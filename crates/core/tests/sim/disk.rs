@@ -52,6 +52,10 @@ impl Disk {
         match event {
             Event::Submitted(new) => self.submitted(new),
             Event::Held { job } => self.job(*job).state = State::Held,
+            Event::Orphaned { job, parent } => {
+                self.job(*job).state = State::Held;
+                self.after.get_mut(job).expect("its parents are on disk").retain(|it| it.job != *parent);
+            }
             Event::Released { job } => self.job(*job).state = State::Queued { not_before: None },
             Event::Moved { job, place } | Event::Placed { job, place } => self.job(*job).place = *place,
             Event::Edited { job: id, needs } => {

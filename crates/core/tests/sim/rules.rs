@@ -89,6 +89,7 @@ impl Rules {
             Event::Placed { job, place } => {
                 self.ranks.insert(*job, (place.priority, place.turn));
             }
+            Event::Orphaned { job, parent } => self.orphaned(*job, *parent, disk),
             Event::Edited { job, needs } => self.edited(*job, needs.as_ref(), disk),
             Event::Running { run, at, .. } => {
                 let known = disk.run(*run).map(|run| run.phase);
@@ -129,6 +130,16 @@ impl Rules {
         let Some(needs) = needs else { return };
         assert!(!matches!(disk.jobs[&job].state, State::Active(_)), "{job} runs, and its needs are changed");
         self.retries.get_mut(&job).expect("submitted").1 = needs.retries;
+    }
+
+    /// It waits for a job whose run has ended, and was asked to by a stop.
+    fn orphaned(&self, job: JobId, parent: JobId, disk: &Disk) {
+        assert!(!matches!(disk.jobs[&job].state, State::Active(_)), "{job} runs, and is held");
+        let named = disk.after[&job].iter().any(|known| known.job == parent && !known.any_end);
+        assert!(named, "{job} is held with {parent}, which it does not come after");
+        let State::Active(run) = &disk.jobs[&parent].state else { panic!("{parent} does not run") };
+        let outcome = self.run_ends.get(&run.id).unwrap_or_else(|| panic!("{} goes on", run.id));
+        assert_eq!(true_end(outcome, run.stop), End::Killed(KillReason::Stopped), "{parent} ended otherwise");
     }
 
     fn planned(&self, run: RunId, disk: &Disk, now: Time) {
@@ -274,6 +285,7 @@ fn job_of(event: &Event) -> Option<JobId> {
     match event {
         Event::Submitted(new) => Some(new.id),
         Event::Held { job }
+        | Event::Orphaned { job, .. }
         | Event::Released { job }
         | Event::Moved { job, .. }
         | Event::Placed { job, .. }

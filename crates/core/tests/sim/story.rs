@@ -122,15 +122,20 @@ impl Story {
         self.hardware.mend();
         self.no_room_on_disk = false;
         self.boot();
-        let held = self.disk.jobs.values().filter(|job| job.state == State::Held).map(|job| job.id).collect();
         let all = Command::ResumeGpus { machine: MachineId::LOCAL, gpus: (0..MOST_GPUS).collect() };
-        self.turn(vec![Command::ResumeQueue, all, Command::Release(held)]);
+        self.turn(vec![Command::ResumeQueue, all]);
         for _ in 0..20_000 {
             if self.disk.jobs.values().all(|job| !can_ever_run(job, &self.disk)) {
                 return self.audit();
             }
             if self.disk.queue_pause.is_some() {
                 self.turn(vec![Command::ResumeQueue]);
+            }
+            // Runs that a stop was to end may still hold those that come after them.
+            let held: Vec<_> =
+                self.disk.jobs.values().filter(|job| job.state == State::Held).map(|job| job.id).collect();
+            if !held.is_empty() {
+                self.turn(vec![Command::Release(held)]);
             }
             self.step(false);
         }

@@ -5,9 +5,12 @@ use std::path::Path;
 use nexus_api::amount::GpuAmount;
 use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
+use nexus_api::queue_text::told;
 use nexus_api::values::{environment, option_name};
 use nexus_core::ids::JobId;
 use nexus_core::request::{MAX_GPUS, Model};
+
+use crate::store::{self, Reader};
 
 const LONGEST_SECONDS: u64 = 100 * 366 * 86_400;
 
@@ -74,6 +77,46 @@ pub fn spec(spec: &mut JobSpec) -> Result<(), Problem> {
         }
     }
     Ok(())
+}
+
+/// Jobs that a spec comes after must be there. One that its job came after before and that was forgotten since had ended
+/// as it should: it is no parent any more, in neither spec.
+pub fn parents(reader: &Reader, before: Option<&mut JobSpec>, after: &mut JobSpec) -> Result<(), Problem> {
+    let exists = |id: &str| reader.job(id).map(|row| row.is_some()).map_err(|error| error.problem());
+    if let Some(before) = before {
+        let known: Vec<String> = store::parents(before).map(|(id, _)| id.to_string()).collect();
+        for id in known {
+            if !exists(&id)? {
+                [&mut *before, &mut *after].into_iter().for_each(|spec| forget_parent(spec, &id));
+            }
+        }
+    }
+    for (id, _) in store::parents(after) {
+        if !exists(id)? {
+            return Err(Problem::NoSuchJob { id: id.to_string() });
+        }
+    }
+    Ok(())
+}
+
+fn forget_parent(spec: &mut JobSpec, parent: &str) {
+    spec.after.retain(|id| id != parent);
+    spec.after_any.retain(|id| id != parent);
+}
+
+/// A signal before a time limit needs one that is longer. What was said before may stay: the limit of a job that runs
+/// can be shortened under its signal, which then comes at once.
+pub fn signal(before: Option<&JobSpec>, after: &JobSpec) -> Result<(), Problem> {
+    let said = |spec: &JobSpec| (spec.request.signal, spec.request.time_seconds);
+    let (Some(signal), limit) = said(after) else { return Ok(()) };
+    if before.is_some_and(|before| said(before) == said(after)) || limit.is_some_and(|it| signal.before_seconds < it) {
+        return Ok(());
+    }
+    let want = match limit {
+        None => "it comes before a time limit, and there is none",
+        Some(_) => "it would come before the job starts: a shorter time after @, or a longer time limit",
+    };
+    Err(bad("signal", &told(after, "signal").unwrap_or_default(), want.into()))
 }
 
 /// At most one, and one that can be meant.

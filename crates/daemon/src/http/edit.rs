@@ -105,7 +105,8 @@ pub async fn job(
             Some(limit) => app.revise_with_limit(&id, limit, revision).await,
         };
         match revised {
-            Err(Problem::WrongState { .. }) => continue,
+            // It started, or one that it comes after was forgotten.
+            Err(Problem::WrongState { .. } | Problem::NoSuchJob { .. }) => continue,
             done => done?,
         }
         return Ok(Json(JobEdited { id, changes }));
@@ -134,7 +135,7 @@ fn changed_job(reader: &Reader, id: &str, edit: &JobEdit, rules: &Rules) -> Resu
         return Err(wrong_state(&row, &format!("edit {option}")));
     }
     let mut secret_names = row.secret_names.clone();
-    let job = Waiting::of(row).ok_or_else(|| Problem::NoSuchJob { id: id.into() })?;
+    let mut job = Waiting::of(row).ok_or_else(|| Problem::NoSuchJob { id: id.into() })?;
     let mut after = job.spec.clone();
     for (name, value) in &edit.options {
         set(&mut after, name, value).map_err(|want| Problem::BadField {
@@ -147,6 +148,10 @@ fn changed_job(reader: &Reader, id: &str, edit: &JobEdit, rules: &Rules) -> Resu
     after.env = edit.env.iter().filter(|(name, _)| !is_reserved(name)).map(|(n, v)| (n.clone(), v.clone())).collect();
     after_edit(&job.spec, &mut after);
     let rounded = rules.fill(&mut after);
+    checks::parents(reader, Some(&mut job.spec), &mut after)?;
+    if waits {
+        checks::signal(Some(&job.spec), &after)?;
+    }
     checks::spec(&mut after)?;
     let typed = std::mem::take(&mut after.env);
     let mut changes = changes(&job.spec, &after);
@@ -204,7 +209,11 @@ impl App {
                 notes.borrow_mut().extend(note);
                 checks::spec(spec)
             };
-            let around = Around { usual: &usual, home: &home, check: &check };
+            let compare = |before: Option<&mut JobSpec>, after: &mut JobSpec| {
+                checks::signal(before.as_deref(), after)?;
+                checks::parents(reader, before, after)
+            };
+            let around = Around { usual: &usual, home: &home, check: &check, compare: &compare };
             let plan = plan(&read(edit.base.as_bytes()), &read(edit.text.as_bytes()), queue, &around);
             let of_ids = |ids: Vec<String>| ids.into_iter().map(|id| edited_job(reader, id)).collect::<Result<_, _>>();
             let texts = |ids: &[JobId]| ids.iter().map(JobId::to_string).collect::<Vec<_>>();

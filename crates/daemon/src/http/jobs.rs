@@ -131,6 +131,9 @@ pub async fn rerun(State(app): State<Shared>, Sent(rerun): Sent<Rerun>) -> Resul
                     return Err(Problem::WrongState { id, verb, state, gpus: row.gpus });
                 }
                 let checkpoint_of = resume.then(|| row.checkpoints_of().to_string());
+                if let Some(of) = &checkpoint_of {
+                    checkpoints_are_free(reader, &id, of, &specs)?;
+                }
                 let mut env = reader.env(&id).map_err(fail)?;
                 // Dropped when the job ended: the caller's values stand in, for the names it had.
                 let from_caller = secrets.iter().filter(|(name, _)| looks_secret(name));
@@ -151,6 +154,18 @@ pub async fn rerun(State(app): State<Shared>, Sent(rerun): Sent<Rerun>) -> Resul
     // What the old job asked for holds for the new one; rules have no word in it.
     let specs = checked(specs, 1)?;
     Ok(Json(Submitted { jobs: app.submit(specs).await?, notes: vec![] }))
+}
+
+/// Two jobs at once would write over each other's checkpoints. `specs`: those that are repeated together.
+fn checkpoints_are_free(reader: &Reader, id: &str, of: &str, specs: &[JobSpec]) -> Result<(), Problem> {
+    if let Some((by, state)) = reader.live_on_checkpoints(of).map_err(|error| error.problem())? {
+        return Err(Problem::CheckpointsInUse { id: id.into(), by, state });
+    }
+    if specs.iter().any(|spec| spec.checkpoint_of.as_deref() == Some(of)) {
+        let want = "jobs with checkpoints of their own, and another of these goes on from the same".into();
+        return Err(Problem::BadField { field: "resume".into(), value: id.into(), want });
+    }
+    Ok(())
 }
 
 /// Jobs that a repeated one comes after: those that are repeated with it, and those that have not ended.
@@ -271,6 +286,7 @@ impl App {
         for spec in &mut specs {
             spec.by_rule = None;
             notes.extend(rules.fill(spec).filter(|note| !notes.contains(note)));
+            checks::signal(None, spec)?;
         }
         Ok((checked(specs, copies)?, notes))
     }

@@ -20,6 +20,7 @@ impl IntoResponse for Failed {
             Problem::NoSuchJob { .. } | Problem::NothingMatches { .. } | Problem::NoLog { .. } => StatusCode::NOT_FOUND,
             Problem::WrongState { .. }
             | Problem::NotUnique { .. }
+            | Problem::CheckpointsInUse { .. }
             | Problem::NoTerminal { .. }
             | Problem::TimeLimitKept { .. } => StatusCode::CONFLICT,
             Problem::DiskFull { .. } => StatusCode::INSUFFICIENT_STORAGE,

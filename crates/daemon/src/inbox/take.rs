@@ -218,7 +218,8 @@ impl Keeper {
             let spec = entry.new_spec(self.usual()).and_then(|mut spec| {
                 let note = rules.fill(&mut spec);
                 notes.extend(note.map(|note| format!("{}, line {}: {note}", self.name(), entry.line)));
-                checks::spec(&mut spec).map_err(|problem| problem.to_string())?;
+                let right = checks::spec(&mut spec).and_then(|()| checks::signal(None, &spec));
+                right.map_err(|problem| problem.to_string())?;
                 Ok(spec)
             });
             match spec {

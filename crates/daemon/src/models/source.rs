@@ -18,10 +18,22 @@ pub struct Source {
 }
 
 impl Source {
-    /// For a start: a file that is wrong stops it.
+    /// A file that is wrong is an error.
     pub fn open(path: Option<&Path>) -> Result<Source, Problem> {
         let table = path.map(read).transpose()?.map(Arc::new);
         Ok(Source { table, refused: None })
+    }
+
+    /// For a start: without a table where the file is wrong, and with a line for service.log that says so.
+    pub fn begin(path: Option<&Path>) -> (Source, Option<String>) {
+        match Source::open(path) {
+            Ok(source) => (source, None),
+            Err(problem) => {
+                let mut source = Source::default();
+                let line = source.refuse(problem);
+                (source, line)
+            }
+        }
     }
 
     pub fn table(&self) -> Option<Arc<Table>> {
@@ -47,13 +59,22 @@ impl Source {
                     (false, false) => None,
                 }
             }
-            Err(problem) if self.refused.as_ref() == Some(&problem) => None,
-            Err(problem) => {
-                let line = format!("Models refused: {problem}; the old ones stay in force");
-                self.refused = Some(problem);
-                Some(line)
-            }
+            Err(problem) => self.refuse(problem),
         }
+    }
+
+    /// Tells of each problem once.
+    fn refuse(&mut self, problem: Problem) -> Option<String> {
+        if self.refused.as_ref() == Some(&problem) {
+            return None;
+        }
+        let instead = match self.table {
+            Some(_) => "the old ones stay in force",
+            None => "none are in force",
+        };
+        let line = format!("Models refused: {problem}; {instead}");
+        self.refused = Some(problem);
+        Some(line)
     }
 }
 

@@ -28,7 +28,7 @@ fn text_of(jobs: &[Waiting]) -> String {
 /// What an edit of `base` to `text` means for this queue.
 fn planned(base: &[(&str, i32)], text: &str, now: &[(&str, i32)]) -> Plan {
     let (base, usual) = (text_of(&queue(base)), usual());
-    let around = Around { usual: &usual, home: HOME, check: &|_| Ok(()) };
+    let around = Around { usual: &usual, home: HOME, check: &|_| Ok(()), compare: &|_, _| Ok(()) };
     plan(&read(base.as_bytes()), &read(text.as_bytes()), queue(now), &around)
 }
 

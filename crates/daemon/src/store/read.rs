@@ -278,6 +278,18 @@ impl Reader<'_> {
             .map_err(|source| self.fail(source))
     }
 
+    /// A job that has not ended and keeps its checkpoints in the folder named by this job.
+    pub fn live_on_checkpoints(&self, of: &str) -> Result<Option<(String, State)>, StoreError> {
+        self.db
+            .prepare_cached(
+                "SELECT id, state FROM jobs WHERE ended_at IS NULL
+                 AND coalesce(CASE WHEN instr(spec, '\"checkpoint_of\"') > 0
+                                   THEN json_extract(spec, '$.checkpoint_of') END, id) = ?1 LIMIT 1",
+            )
+            .and_then(|mut found| found.query_row([of], |row| Ok((row.get(0)?, state(row, 1)?))).optional())
+            .map_err(|source| self.fail(source))
+    }
+
     /// The environment of a job: what is stored for good, and the secrets while it lives.
     pub fn env(&self, id: &str) -> Result<Env, StoreError> {
         let texts: Option<(String, Option<String>)> = self

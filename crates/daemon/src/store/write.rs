@@ -12,9 +12,10 @@ use nexus_core::job::{End, Failure};
 use nexus_core::request::{GpuSet, Raise};
 use nexus_core::run::{Lease, Outcome, StopCause};
 use nexus_core::time::Time;
+use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use super::spec::{env_text, stored_spec};
+use super::spec::{StoredSpec, env_text, stored_spec};
 use super::{Store, StoreError};
 use crate::identity::identity;
 use crate::words;
@@ -123,6 +124,7 @@ impl Writer<'_> {
             Event::Held { job } => {
                 self.run("UPDATE jobs SET state = 'held', not_before = NULL WHERE id = ?1", [job.as_str()])?;
             }
+            Event::Orphaned { job, parent } => self.orphaned(*job, *parent)?,
             Event::Released { job } => {
                 self.run("UPDATE jobs SET state = 'queued' WHERE id = ?1", [job.as_str()])?;
             }
@@ -277,6 +279,24 @@ impl Writer<'_> {
         let (env_hash, secrets_hash) = self.environment(env, secrets)?;
         self.run("UPDATE jobs SET env = ?2, secrets = ?3 WHERE id = ?1", params![id, env_hash, secrets_hash])?;
         self.drop_env(&env_before)
+    }
+
+    /// Held, and its spec no longer names the parent: whoever reads it anew finds nothing that failed.
+    fn orphaned(&self, job: JobId, parent: JobId) -> rusqlite::Result<()> {
+        let text: String = self
+            .db
+            .prepare_cached("SELECT spec FROM jobs WHERE id = ?1")?
+            .query_row([job.as_str()], |row| row.get(0))?;
+        let StoredSpec { mut spec, secret_names } = serde_json::from_str(&text)
+            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error)))?;
+        for parents in [&mut spec.after, &mut spec.after_any] {
+            parents.retain(|id| id != parent.as_str());
+        }
+        self.run(
+            "UPDATE jobs SET state = 'held', not_before = NULL, spec = ?2 WHERE id = ?1",
+            params![job.as_str(), stored_spec(&spec, secret_names)],
+        )?;
+        Ok(())
     }
 
     /// No job needs it any more.

@@ -62,6 +62,28 @@ fn a_job_that_keeps_nothing_leaves_no_folder() {
 }
 
 #[test]
+fn two_jobs_at_once_do_not_go_on_from_the_same() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let id = nexus.add("[ -e again ] && exec sleep 1000; touch again");
+    nexus.ended(&id);
+    let resumed = nexus.ok(&["rerun", "--resume", &id]);
+    nexus.in_state(&resumed, "running");
+    let said = nexus.fails(1, &["rerun", "--resume", &id]);
+    let expected = format!(
+        "error: job {id} cannot be gone on from\njob {resumed} is running and has the same folder of checkpoints\n\
+         hint: nexus wait {resumed}, or nexus kill {resumed}; then try again\n"
+    );
+    assert_eq!(said, expected);
+    nexus.ok(&["kill", &resumed]);
+    let said = nexus.fails(1, &["rerun", "--resume", &id, &resumed]);
+    assert!(said.contains("another of these goes on from the same"), "{said}");
+    nexus.ok(&["pause"]);
+    let waits = nexus.ok(&["rerun", "--resume", &resumed]);
+    assert!(nexus.fails(1, &["rerun", "--resume", &id]).contains(&format!("nexus remove {waits}")));
+    nexus.ok(&["rerun", &id]);
+}
+
+#[test]
 fn the_example_goes_on_from_what_it_saved() {
     let nexus = Nexus::fresh(NEXUS);
     nexus.config("[jobs]\nretry_wait = \"1s\"\n");

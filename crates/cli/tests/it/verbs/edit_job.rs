@@ -148,6 +148,7 @@ fn the_signal_before_the_limit_moves_with_it() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     let warned = "trap 'echo warned' USR1; echo ready; while :; do sleep 0.05; done";
     let id = nexus.add_with(&["--time", "10h", "--signal", "USR1@1h"], warned);
+    nexus.in_state(&id, "running");
     until("its trap is set", || nexus.stdout_of(&id).contains("ready").then_some(()));
     nexus.ok(&["edit", &id, "--time", "30m"]);
     until("the signal", || (nexus.stdout_of(&id).matches("warned").count() == 1).then_some(()));
@@ -178,6 +179,8 @@ fn wrong_values_are_told_and_change_nothing() {
         (&["--cwd", "/no/such"], "the working folder /no/such cannot be used"),
         (&["--gpus", "2", "--on", "0"], "on cannot be 0"),
         (&["--priority", "99999999999"], "priority cannot be 99999999999"),
+        (&["--signal", "USR1@10s"], "signal cannot be USR1@10s\nit comes before a time limit, and there is none"),
+        (&["--signal", "USR1@2h", "--time", "1h"], "signal cannot be USR1@2h\nit would come before the job starts"),
     ] {
         let said = nexus.fails(1, &[&["edit", &id], args].concat());
         assert!(said.starts_with(&format!("error: {error}")), "{said}");
@@ -192,6 +195,11 @@ fn wrong_values_are_told_and_change_nothing() {
     }
     assert!(nexus.fails(2, &["edit", "--priority", "2"]).starts_with("error: these options are for one job"));
     assert!(nexus.fails(1, &["edit", "xyz", "--priority", "2"]).starts_with("error: there is no job xyz"));
+    let warned = nexus.add_with(&["--hold", "--time", "2h", "--signal", "USR1@1h"], "true");
+    for time in ["", "1h", "30m"] {
+        assert!(nexus.fails(1, &["edit", &warned, "--time", time]).starts_with("error: signal cannot be USR1@1h\n"));
+    }
+    nexus.ok(&["edit", &warned, "--time", "3h", "--signal", "USR1@2h"]);
     let job = nexus.job(&id);
     assert_eq!((&job["request"]["gpus"], &job["priority"]), (&json!(1), &json!(0)));
 }

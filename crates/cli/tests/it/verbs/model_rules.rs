@@ -148,7 +148,6 @@ fn a_wrong_table_is_told_and_the_old_one_stays() {
     assert!(nexus.ok(&["config"]).contains(&format!("The file of models is not in force: {why}")));
     assert_eq!(nexus.json(&["config", "--json"])["models_refused"]["line"], 3);
     assert!(nexus.run(&["doctor"]).expect_code(1).stdout.contains(&format!("bad   models       not in force: {why}")));
-    assert!(nexus.fails(1, &["restart"]).contains("line 3 is wrong"));
     std::fs::remove_file(&path).unwrap();
     let id = nexus.add("python t.py --llm qwen2.5-3b-inst");
     assert_eq!(needs(&nexus, &id).0, json!(0.5));
@@ -160,18 +159,41 @@ fn a_wrong_table_is_told_and_the_old_one_stays() {
 }
 
 #[test]
-fn a_wrong_table_stops_a_start_and_cannot_be_set() {
+fn a_wrong_table_keeps_no_service_down() {
     let nexus = Nexus::fresh(NEXUS);
     let path = nexus.file("llm_config.json", "{\n\"models\": 3\n}");
-    nexus.config(&format!("[models]\nfile = \"{}\"\n", path.display()));
-    for args in [&["start"][..], &["add", "true"]] {
-        let said = nexus.fails(1, args);
-        let expected = format!("error: {}, line 2 is wrong\ninvalid type: integer `3`", path.display());
-        assert!(said.starts_with(&expected), "{said}");
-        assert!(said.contains("hint: correct ") && said.contains("nexus config set models.file FILE"), "{said}");
-    }
-    assert!(nexus.ok(&["config"]).contains("line 2 is wrong"));
-    nexus.config("");
+    nexus.config(&format!("[models]\nfile = \"{}\"\n[[rule]]\nmatch = \"--llm tiny\"\ngpus = 0.25\n", path.display()));
+    let goes_on = |how: &str| {
+        let id = nexus.add_with(&["--hold"], "t --llm qwen2.5-3b-inst");
+        assert_eq!(needs(&nexus, &id), (json!(1), Value::Null, Value::Null), "{how}: there is no table");
+        let id = nexus.add_with(&["--hold"], "t --llm tiny");
+        assert_eq!(needs(&nexus, &id).0, json!(0.25), "{how}: rules count");
+        assert!(nexus.ok(&["config"]).contains("line 2 is wrong"), "{how}");
+        assert!(nexus.run(&["doctor"]).expect_code(1).stdout.contains("bad   models       not in force: "), "{how}");
+    };
+    goes_on("started by itself");
+    let line = format!("] Models refused: {}, line 2 is wrong: invalid type: integer `3`", path.display());
+    let told = || nexus.service_log().lines().filter(|told| told.contains(&line)).count();
+    assert_eq!(told(), 1, "{}", nexus.service_log());
+    assert!(nexus.service_log().contains("; none are in force\n"), "{}", nexus.service_log());
+    nexus.ok(&["restart"]);
+    goes_on("restarted");
+    // One whose doctor finds nothing wrong can be asked for its process.
+    std::fs::write(&path, SEED).unwrap();
+    nexus.kill_service();
+    std::fs::write(&path, "{\n\"models\": 3\n}").unwrap();
+    nexus.ok(&["start"]);
+    goes_on("started after a crash");
+    assert_eq!(told(), 3, "once for every start: {}", nexus.service_log());
+    std::fs::write(&path, SEED).unwrap();
+    let id = nexus.add_with(&["--hold"], "t --llm qwen2.5-3b-inst");
+    assert_eq!(needs(&nexus, &id).0, json!(0.5), "it is right, and counts at once");
+}
+
+#[test]
+fn a_wrong_table_cannot_be_set() {
+    let nexus = Nexus::fresh(NEXUS);
+    let path = nexus.file("llm_config.json", "{\n\"models\": 3\n}");
     nexus.start(1);
     let said = nexus.fails(1, &["config", "set", "models.file", "/no/such/file"]);
     assert!(said.starts_with("error: /no/such/file is wrong\nthere is no such file\n"), "{said}");

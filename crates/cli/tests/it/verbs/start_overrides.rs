@@ -63,17 +63,25 @@ fn a_service_that_runs_takes_them_at_once() {
     let said = nexus.run(&["start", "--max-assign-attempts", "2", "--gpus", "0,2"]).expect_code(0).stderr;
     assert!(said.contains("runs already") && said.contains("gpus.use is 0,2 until the next start\n"), "{said}");
     assert_eq!(over(&nexus, "gpus.use"), (json!("0,2"), json!("all")));
+    nexus.ok(&["start"]);
+    assert_eq!(over(&nexus, "jobs.start_attempts"), (json!(2), json!(5)), "nothing was said");
     nexus.ok(&["start", "--assign-retry-wait", "90s"]);
-    assert_eq!(over(&nexus, "jobs.start_attempts"), (json!(2), json!(5)), "what was said before stays");
+    for name in ["jobs.start_attempts", "gpus.use"] {
+        assert_eq!(key(&nexus, name)["overridden"], Value::Null, "{name}: what was said before is replaced");
+    }
     assert_eq!(over(&nexus, "jobs.retry_wait"), (json!("90s"), json!("5s")));
-    let line = "] Config changed until the next start: jobs.start_attempts 5 -> 2\n";
-    assert!(nexus.service_log().contains(line), "{}", nexus.service_log());
+    for line in [
+        "] Config changed until the next start: jobs.start_attempts 5 -> 2\n",
+        "] Config changed back to the file: jobs.start_attempts 2 -> 5\n",
+    ] {
+        assert!(nexus.service_log().contains(line), "{}", nexus.service_log());
+    }
     let said = nexus.fails(1, &["start", "--max-assign-attempts", "8", "--llm-config", "nowhere.json"]);
     assert!(said.contains("nowhere.json is wrong\nthere is no such file\n"), "{said}");
-    assert_eq!(key(&nexus, "jobs.start_attempts")["value"], 2, "all or none");
+    assert_eq!(over(&nexus, "jobs.retry_wait"), (json!("90s"), json!("5s")), "all or none");
     nexus.kill_service();
     nexus.add_with(&["--hold"], "true");
-    assert_eq!(over(&nexus, "jobs.start_attempts"), (json!(5), Value::Null), "a start by itself knows nothing of them");
+    assert_eq!(over(&nexus, "jobs.retry_wait"), (json!("5s"), Value::Null), "a start by itself knows nothing of them");
 }
 
 #[test]

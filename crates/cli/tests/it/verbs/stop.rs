@@ -46,6 +46,27 @@ fn its_jobs_are_killed_and_the_queue_stays() {
 }
 
 #[test]
+fn those_that_come_after_a_stopped_job_are_held_and_not_lost() {
+    let (nexus, id) = with_a_running_job();
+    let child = nexus.add_with(&["--after", &id], "true");
+    let grandchild = nexus.add_with(&["--after", &child], "true");
+    let anyway = nexus.add_with(&["--after-any", &id, "--hold"], "true");
+    nexus.ok(&["stop", "-y"]);
+    nexus.ok(&["start"]);
+    assert_eq!(nexus.job(&child)["state"], "held");
+    assert!(nexus.ok(&["why", &child]).contains("held"));
+    let line = format!("] Job {child} held: job {id}, which it was to come after, was ended by stop\n");
+    assert!(nexus.service_log().contains(&line), "{}", nexus.service_log());
+    assert_eq!(nexus.job(&grandchild)["waiting"]["jobs"], serde_json::json!([child]), "that one may still come");
+    // It can be changed and let go: the parent is none of its own any more.
+    nexus.ok(&["edit", &child, "--priority", "3"]);
+    nexus.ok(&["release", &child, &anyway]);
+    for job in [&child, &grandchild, &anyway] {
+        assert_eq!(nexus.ended(job)["state"], "completed");
+    }
+}
+
+#[test]
 fn jobs_can_be_kept() {
     let (nexus, id) = with_a_running_job();
     let pid = nexus.job(&id)["pid"].as_u64().unwrap() as u32;
