@@ -46,6 +46,9 @@ impl Waiting {
     }
 }
 
+/// Looks at a spec beside the one that it was before, if it was there before.
+type Compare<'a> = dyn Fn(Option<&mut JobSpec>, &mut JobSpec) -> Result<(), Problem> + 'a;
+
 /// What the texts are compared under.
 pub struct Around<'a> {
     /// A new job before anything is said of it.
@@ -55,7 +58,7 @@ pub struct Around<'a> {
     /// Takes what is not said from rules, and refuses what makes no sense.
     pub check: &'a dyn Fn(&mut JobSpec) -> Result<(), Problem>,
     /// Refuses what is new in a spec and makes no sense; both drop the jobs they came after that are gone.
-    pub compare: &'a dyn Fn(Option<&mut JobSpec>, &mut JobSpec) -> Result<(), Problem>,
+    pub compare: &'a Compare<'a>,
 }
 
 #[derive(Default)]
