@@ -148,7 +148,7 @@ fn models_check(view: &ConfigView) -> Option<Finding> {
     let path = view.key("models.file")?.value.as_str().filter(|path| !path.is_empty())?;
     Some(match &view.models_refused {
         Some(problem) => {
-            let mend = "correct it; until then the old ones stay in force, and the service does not start with it";
+            let mend = "correct it; until then jobs go by what was read before, or without it";
             found(name, Level::Bad, format!("not in force: {problem}"), Some(mend))
         }
         None => found(name, Level::Ok, path, None),

@@ -13,8 +13,8 @@ use crate::start::{Began, StartOptions};
 /// Start the service
 ///
 /// Returns when it answers; a success too when it runs already. Options that stand for a key of the configuration go
-/// over it until the next start, of a service that runs already too; nexus restart and a start by itself know nothing
-/// of them.
+/// over it until the service starts anew, or start is given other ones; they count for a service that runs already
+/// too. nexus restart and a start by itself know nothing of them.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -87,6 +87,10 @@ pub async fn run(args: StartArgs, app: &App) -> Result<ExitCode, CliError> {
         Began::Before => "runs already",
     };
     app.ui.say(&format!("service {word} (pid {}) in {}", service.pid, service.home));
+    if let Some(refused) = client.config().await?.models_refused {
+        app.ui.warn(&format!("{}: jobs go without it", refused.title()));
+        refused.why().into_iter().for_each(|why| app.ui.warn(&why));
+    }
     for (key, value) in &overrides {
         app.ui.say(&format!("{key} is {value} until the next start"));
     }

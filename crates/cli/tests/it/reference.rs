@@ -56,7 +56,7 @@ when a job starts; a job whose file is missing or wrong fails with start-error a
 - **nofile**, **memlock**: a number that the machine does not allow is a start-error; `unlimited` is all that it allows.
 - **Sizes** are in powers of two (`1GB` = 1024 MB), **durations** have a unit (`90s`, `1h30m`), **GPU lists** are \
 `0-2,5`.
-- `nexus start --gpus 4` and its like go over their keys until the next start, and are written nowhere: `nexus restart`, \
+- `nexus start --gpus 4` and its like go over their keys until the service starts anew or start is given other ones, and are written nowhere: `nexus restart`, \
 `stop` and `start`, a crash and an automatic start all go back to the file. `nexus config` shows them as from `nexus start`.
 - `[machine.NAME.gpus]` has the keys of `[gpus]` for one machine and goes over them; the service's own is `local`.
 - `[[rule]]` has `match`, and `gpus` or `vram`; [model rules](model-rules.md) says what they do, and what **file** of \
