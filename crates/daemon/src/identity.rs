@@ -4,21 +4,15 @@
 use nexus_api::command::Command;
 use nexus_api::jobs::JobSpec;
 use nexus_api::shell_words::{self, SPECIAL};
-use sha2::{Digest, Sha256};
+
+use crate::digest;
 
 /// Identical jobs have the same. Others hardly ever do: [`are_identical`] has the last word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity(pub i64);
 
 pub fn identity(spec: &JobSpec) -> Identity {
-    let mut hash = Sha256::new();
-    for part in parts(spec) {
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part);
-    }
-    let digest: [u8; 32] = hash.finalize().into();
-    let first: [u8; 8] = digest[..8].try_into().expect("eight of them");
-    Identity(i64::from_le_bytes(first))
+    Identity(digest::of(parts(spec)))
 }
 
 pub fn are_identical(one: &JobSpec, other: &JobSpec) -> bool {

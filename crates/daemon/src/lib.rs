@@ -5,6 +5,7 @@
 pub mod activation;
 mod clock;
 pub mod config;
+mod digest;
 mod engine;
 mod gpu_arg;
 mod gpus;

@@ -4,33 +4,24 @@
 use nexus_api::command::Command;
 use nexus_api::jobs::JobSpec;
 use nexus_core::request::Same;
-use sha2::{Digest, Sha256};
+
+use crate::digest;
 
 /// Stands for every number.
 const NUMBER: &str = "#";
 
 pub fn same(spec: &JobSpec) -> Same {
-    let mut hash = Sha256::new();
-    let mut part = |text: &str| {
-        hash.update((text.len() as u64).to_le_bytes());
-        hash.update(text);
-    };
-    match &spec.name {
-        Some(name) => {
-            part("name");
-            part(name);
-        }
+    let marked = |words: &mut dyn Iterator<Item = &str>| words.map(without_numbers).collect::<Vec<_>>();
+    Same(digest::of(match &spec.name {
+        Some(name) => vec!["name".to_string(), name.clone()],
         None => {
-            part(&spec.cwd);
-            match &spec.command {
-                Command::Shell(text) => text.split_whitespace().for_each(|word| part(&without_numbers(word))),
-                Command::Argv(words) => words.iter().for_each(|word| part(&without_numbers(word))),
-            }
+            let words = match &spec.command {
+                Command::Shell(text) => marked(&mut text.split_whitespace()),
+                Command::Argv(words) => marked(&mut words.iter().map(String::as_str)),
+            };
+            [vec![spec.cwd.clone()], words].concat()
         }
-    }
-    let digest: [u8; 32] = hash.finalize().into();
-    let first: [u8; 8] = digest[..8].try_into().expect("eight of them");
-    Same(i64::from_le_bytes(first))
+    }))
 }
 
 /// `--lr=1e-4` is `--lr=#`, `run12/v3` is `run#/v#`.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nexus_api::run_dir::UNLIMITED;
-use nexus_api::values::bytes;
+use nexus_api::values::{bytes, duration};
 use nexus_core::request::MAX_GPUS;
 use toml::Value;
 
@@ -139,23 +139,7 @@ impl Given<'_> {
 
 /// `10s`, `1h30m`.
 fn seconds(text: &str) -> Option<u64> {
-    let (mut total, mut digits) = (0u64, String::new());
-    for letter in text.chars() {
-        let unit = match letter {
-            '0'..='9' => {
-                digits.push(letter);
-                continue;
-            }
-            's' => 1,
-            'm' => 60,
-            'h' => 3600,
-            'd' => 86400,
-            _ => return None,
-        };
-        total = total.checked_add(digits.parse::<u64>().ok()?.checked_mul(unit)?)?;
-        digits.clear();
-    }
-    (digits.is_empty() && !text.is_empty() && total <= LONGEST_SECONDS).then_some(total)
+    duration(text).ok().filter(|seconds| *seconds <= LONGEST_SECONDS)
 }
 
 fn gpus(text: &str) -> Option<Vec<u16>> {

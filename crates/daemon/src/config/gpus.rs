@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nexus_api::values::gpu_list_text;
 use nexus_core::machine::Shares;
 use nexus_core::request::{GpuSet, MAX_GPUS};
 use toml::Value;
@@ -102,21 +103,8 @@ fn using(given: &Given) -> Result<GpuUse, String> {
 fn shown_use(using: GpuUse) -> Value {
     match using {
         GpuUse::All => text("all"),
-        GpuUse::Only(set) => text(&ranges(set)),
+        GpuUse::Only(set) => text(&gpu_list_text(&set.iter().collect::<Vec<_>>())),
     }
-}
-
-/// `0-2,5`
-fn ranges(set: GpuSet) -> String {
-    let mut ranges: Vec<(u16, u16)> = Vec::new();
-    for index in set.iter() {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == index => *last = index,
-            _ => ranges.push((index, index)),
-        }
-    }
-    let range = |(first, last): (u16, u16)| if first == last { first.to_string() } else { format!("{first}-{last}") };
-    ranges.into_iter().map(range).collect::<Vec<_>>().join(",")
 }
 
 fn poll(given: &Given) -> Result<Duration, String> {

@@ -27,17 +27,21 @@ pub struct Listed {
 
 /// Each process once, with its owner. Who computes and draws, computes.
 pub fn describe(listed: Vec<Listed>) -> Vec<GpuProcess> {
-    let named = merge(listed).into_iter().map(|one| (program_name(one.pid), one));
-    let foreign = named.filter(|(name, _)| name.as_deref() != Some(MPS_SERVER));
+    let known = merge(listed).into_iter().map(|one| {
+        let arguments = fs::read(format!("/proc/{}/cmdline", one.pid)).ok();
+        (arguments.as_deref().and_then(|arguments| program_name(one.pid, arguments)), arguments, one)
+    });
+    let foreign = known.filter(|(name, _, _)| name.as_deref() != Some(MPS_SERVER));
     foreign
-        .map(|(name, one)| GpuProcess {
+        .map(|(name, arguments, one)| GpuProcess {
             pid: one.pid,
             user: user_of(one.pid),
             name,
             memory_mib: one.memory_mib,
             graphics: one.graphics,
             run_dir: run_dir(one.pid),
-            ending: is_ending(one.pid),
+            // A process that ends loses its memory first, and its arguments with that; it may take a second to be gone.
+            ending: arguments.is_some_and(|arguments| arguments.is_empty()),
         })
         .collect()
 }
@@ -56,11 +60,6 @@ fn merge(mut listed: Vec<Listed>) -> Vec<Listed> {
     listed
 }
 
-/// A process that ends loses its memory first, and its arguments with that; it may take a second to be gone.
-fn is_ending(pid: u32) -> bool {
-    fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|arguments| arguments.is_empty())
-}
-
 /// The name of the user a process runs as.
 pub fn user_of(pid: u32) -> Option<String> {
     // Not the owner of the folder in /proc: that is root for a process that must not be looked into.
@@ -69,9 +68,8 @@ pub fn user_of(pid: u32) -> Option<String> {
     Some(users::name_of(numbers.split_ascii_whitespace().next()?.parse().ok()?))
 }
 
-fn program_name(pid: u32) -> Option<String> {
-    let arguments = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let name = name_in(&arguments);
+fn program_name(pid: u32, arguments: &[u8]) -> Option<String> {
+    let name = name_in(arguments);
     name.or_else(|| Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end().to_owned()))
 }
 
@@ -134,7 +132,7 @@ mod tests {
         let mut lines = std::io::BufReader::new(shell.stdout.take().unwrap());
         std::io::BufRead::read_line(&mut lines, &mut line).unwrap();
         let child: u32 = line.trim().parse().unwrap();
-        nexus_testkit::until("it sleeps", || (program_name(child).as_deref() == Some("sleep")).then_some(()));
+        nexus_testkit::until("it sleeps", || nexus_testkit::cmdline(child).starts_with("sleep").then_some(()));
         assert_eq!(run_dir(child), Some("/logs/job_abc".into()));
         assert_eq!(user_of(child).as_deref(), Some(users::name_of(rustix::process::getuid().as_raw()).as_str()));
         assert!(processes::stat(child).unwrap().process.signal(libc::SIGKILL));

@@ -1,0 +1,17 @@
+//! One number for a list of texts: the same for the same list, and hardly ever for another. Databases hold such numbers,
+//! so it never changes.
+
+use sha2::{Digest, Sha256};
+
+pub fn of<T: AsRef<str>>(parts: impl IntoIterator<Item = T>) -> i64 {
+    let mut hash = Sha256::new();
+    for part in parts {
+        let part = part.as_ref();
+        // With its length, so that where one part ends and the next begins counts too.
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    let digest: [u8; 32] = hash.finalize().into();
+    let first: [u8; 8] = digest[..8].try_into().expect("eight of them");
+    i64::from_le_bytes(first)
+}
