@@ -1,0 +1,116 @@
+//! Entries of a file on their way into the queue, and files that are watched.
+
+use serde::{Deserialize, Serialize};
+
+use crate::edit::{Change, LineError};
+use crate::job_file::{Entry, Format};
+use crate::jobs::{JobSpec, Note, State};
+
+/// Body of `POST /v1/import`: a file that the client has read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Import {
+    /// As messages name it.
+    pub file: String,
+    /// Relative scripts count from here.
+    pub folder: String,
+    /// A job before its entry says anything: environment, folder and window of whoever imports.
+    pub usual: JobSpec,
+    pub entries: Vec<Entry>,
+    /// Every entry as it stands, known or not.
+    #[serde(default)]
+    pub again: bool,
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// Answer to it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Imported {
+    /// One for each entry, in their order.
+    pub entries: Vec<Taken>,
+    pub notes: Vec<Note>,
+    /// What kept the entries after these from being taken: a full disk, say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<crate::problem::Problem>,
+}
+
+/// What became of an entry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Taken {
+    pub line: u64,
+    #[serde(flatten)]
+    pub fate: Fate,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "fate", rename_all = "kebab-case")]
+pub enum Fate {
+    Queued {
+        id: String,
+    },
+    /// It would be queued so; without its environment.
+    Planned {
+        spec: Box<JobSpec>,
+    },
+    /// An identical job waits, and was told what the entry says otherwise.
+    Changed {
+        id: String,
+        changes: Vec<Change>,
+    },
+    /// An identical job waits, runs or has completed.
+    Known {
+        id: String,
+        state: State,
+        /// What the entry says otherwise of a job that runs or has completed; it stays as it is.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        differs: Vec<Change>,
+    },
+    /// An identical entry stands in an earlier line.
+    Repeated {
+        of: u64,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        changes: Vec<Change>,
+    },
+    Refused {
+        error: String,
+    },
+}
+
+/// Body of `POST /v1/watches`: a file whose new entries are taken from now on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watch {
+    /// An absolute path. It need not exist.
+    pub file: String,
+    /// None: found out from the first entries.
+    #[serde(default)]
+    pub format: Option<Format>,
+    /// As in [`Import`]; so the next.
+    pub usual: JobSpec,
+    #[serde(default)]
+    pub again: bool,
+}
+
+/// Answer to it: what the first look brought.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Watching {
+    pub watched: Watched,
+    /// Whether it was watched before.
+    pub before: bool,
+    pub imported: Imported,
+    pub refused: Vec<LineError>,
+    pub doubtful: Vec<LineError>,
+}
+
+/// `GET /v1/watches` lists these; `DELETE /v1/watches?file=…` ends one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watched {
+    pub file: String,
+    pub format: Option<Format>,
+    pub again: bool,
+    pub cwd: String,
+    pub since: String,
+    /// Entries that were taken so far.
+    pub taken: u64,
+    /// Why it cannot be read now; null where it can.
+    pub trouble: Option<String>,
+}
