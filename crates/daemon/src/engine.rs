@@ -4,6 +4,7 @@
 //! commit fails, callers get the error and the World is loaded again: nothing half-happened.
 
 mod gpus;
+mod import;
 mod revise;
 mod submit;
 
@@ -14,6 +15,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use nexus_api::events::{Event as Told, What};
+use nexus_api::import::Fate;
 use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
 use nexus_api::run_dir::of_run;
@@ -37,7 +39,7 @@ use crate::ids::IdMaker;
 use crate::launch::RunSpecs;
 use crate::narrate::{self, Narrator};
 use crate::service_log::ServiceLog;
-use crate::store::{Batch, Store, StoreError, machine_name};
+use crate::store::{Batch, Store, StoreError, WatchChange, machine_name};
 use crate::{clock, home};
 use gpus::Watched;
 
@@ -62,7 +64,9 @@ const TIDIED_TOGETHER: usize = 64;
 /// How long a start waits for company before it is committed alone.
 const COMPANY: Duration = Duration::from_millis(5);
 
+pub use import::{ImportLine, ImportOrder};
 pub use revise::{Revision, Slot};
+pub use submit::fresh;
 
 /// Makes what is to be kept, a key and a value, from the ids of new jobs.
 pub type NoteOf = Box<dyn FnOnce(&[JobId]) -> (&'static str, String) + Send>;
@@ -87,6 +91,17 @@ pub enum Message {
     Revise {
         revision: Revision,
         reply: Reply<Vec<JobId>>,
+    },
+    /// Entries of a file. The answer says what became of each.
+    Import {
+        order: ImportOrder,
+        reply: Reply<Vec<Fate>>,
+    },
+    /// A file that is watched from now on, or no more.
+    Watch {
+        change: WatchChange,
+        line: String,
+        reply: Reply<()>,
     },
     /// A value to keep; nobody waits for it.
     Keep {
@@ -293,6 +308,15 @@ impl Engine {
                 Ok(ids) => turn.replies.push(Box::new(move |done| drop(reply.send(done.map(|()| ids))))),
                 Err(problem) => drop(reply.send(Err(problem))),
             },
+            Message::Import { order, reply } => match self.import(order, turn) {
+                Ok(fates) => turn.replies.push(Box::new(move |done| drop(reply.send(done.map(|()| fates))))),
+                Err(problem) => drop(reply.send(Err(problem))),
+            },
+            Message::Watch { change, line, reply } => {
+                turn.batch.watches.push(change);
+                turn.batch.notes.push(line);
+                turn.replies.push(Box::new(move |done| drop(reply.send(done))));
+            }
             Message::Keep { key, value } => turn.batch.meta.push((key, value)),
             Message::Note(lines) => turn.batch.notes.extend(lines),
             Message::Command { mut command, verb, skip_unfit, reply } => {

@@ -3,15 +3,18 @@
 //! Prints nothing: what it has to say goes to service.log, to clients, or to whoever started it.
 
 pub mod activation;
+mod checks;
 mod clock;
 pub mod config;
 mod digest;
 mod engine;
+mod file_watch;
 mod gpu_arg;
 mod gpus;
 mod home;
 mod http;
 mod identity;
+mod import;
 mod ids;
 mod inbox;
 mod launch;

@@ -100,6 +100,11 @@ impl Reload {
         Rules { rules, table: self.look_at_models(path.as_deref()).table() }
     }
 
+    /// The argument that scripts of job files are told their GPUs by.
+    pub fn csv_gpu_arg(&self) -> Option<String> {
+        Some(locked(&self.state).in_force.csv_gpu_arg.clone()).filter(|it| !it.is_empty())
+    }
+
     fn look_at_models(&self, path: Option<&Path>) -> MutexGuard<'_, Source> {
         let mut models = locked(&self.models);
         if let Some(line) = models.look(path) {

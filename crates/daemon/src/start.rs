@@ -28,6 +28,7 @@ use crate::gpus::{self, Gpus};
 use crate::home::{HomeLock, Reserve, claim};
 use crate::http::{self, App, OwnerOnly};
 use crate::ids::IdMaker;
+use crate::import::{Importer, Watches};
 use crate::inbox::{self, Inbox};
 use crate::launch::RunSpecs;
 use crate::models::Source;
@@ -317,6 +318,8 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         notes: notes.clone(),
         reload: parts.reload.clone(),
     };
+    let importer = Importer { engine: parts.to_engine.clone(), reload: parts.reload.clone() };
+    let watches = Arc::new(Watches::new(importer, Readers::new(&home.database()), &inbox.path));
     let app = Arc::new(App {
         engine: parts.to_engine.clone(),
         readers: Readers::new(&home.database()),
@@ -331,6 +334,7 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         reload: parts.reload,
         edits: tokio::sync::Mutex::new(()),
         notes,
+        watches: watches.clone(),
         user_home,
     });
     watch_config(home, &app);
@@ -350,6 +354,7 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
     }
     tokio::spawn(stop_on_signal(parts.to_engine));
     tokio::spawn(inbox::keep(inbox));
+    tokio::spawn(async move { watches.resume().await });
     say(&StartReport::Ready { pid: std::process::id() }, ExitCode::SUCCESS);
     let ended = ended.await;
     // The last answers, that of the stop itself among them, still go out.

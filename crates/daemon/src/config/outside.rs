@@ -5,8 +5,7 @@ use super::key::{Key, key};
 
 pub const KEYS: &[Key] = &[
     key("import", "csv_gpu_arg", "\"--cuda\"", "the argument that job files give GPUs by; \"\" leaves it alone")
-        .of_config(|config, given| given.text().map(|it| config.csv_gpu_arg = it), |config| text(&config.csv_gpu_arg))
-        .not_yet(),
+        .of_config(|config, given| given.text().map(|it| config.csv_gpu_arg = it), |config| text(&config.csv_gpu_arg)),
     key("ssh", "args", "[]", "further arguments of ssh")
         .of_config(|config, given| given.words().map(|it| config.ssh_args = it), |config| words(&config.ssh_args))
         .not_yet(),

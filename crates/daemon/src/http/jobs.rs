@@ -17,11 +17,11 @@ use serde::Deserialize;
 
 use super::extract::{Asked, Sent};
 use super::problem::Failed;
-use super::{App, Shared, checks};
+use super::{App, Shared};
 use crate::engine::Message;
 use crate::select::select;
 use crate::store::{Filter, JobRow, Reader, StoreError, parents};
-use crate::{clock, view, words};
+use crate::{checks, clock, view, words};
 
 /// Jobs of one submission.
 const MOST_JOBS: usize = 1_000_000;

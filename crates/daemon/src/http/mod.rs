@@ -2,12 +2,12 @@
 
 mod actions;
 mod changes;
-pub mod checks;
 mod config;
 mod edit;
 mod events;
 mod extract;
 mod gpus;
+mod import;
 mod jobs;
 mod logs;
 mod problem;
@@ -41,6 +41,7 @@ use tokio::sync::{broadcast, oneshot};
 
 use crate::engine::{Message, Reply};
 use crate::gpus::Gpus;
+use crate::import::Watches;
 use crate::queue_edit::FileNotes;
 use crate::reload::Reload;
 use crate::service_screen::ServiceScreen;
@@ -66,6 +67,7 @@ pub struct App {
     /// One change of specs after the other: each is made from what the one before it left.
     pub edits: tokio::sync::Mutex<()>,
     pub notes: Arc<FileNotes>,
+    pub watches: Arc<Watches>,
     /// Where jobs run whose folder goes without saying.
     pub user_home: String,
 }
@@ -96,6 +98,8 @@ pub fn router(app: Shared) -> Router {
         .route("/v1/jobs/{id}/log", get(logs::log))
         .route("/v1/jobs/{id}/why", get(why::why))
         .route("/v1/jobs/{id}/terminal", get(terminal::terminal))
+        .route("/v1/import", post(import::import))
+        .route("/v1/watches", get(import::watches).post(import::watch).delete(import::end_watch))
         .route("/v1/events", get(events::follow))
         .fallback(problem::no_such_path)
         .layer(DefaultBodyLimit::max(BODY_LIMIT))

@@ -6,7 +6,6 @@
 
 mod file;
 mod take;
-mod watch;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::engine::Message;
 use crate::inbox::take::{Keeper, Noise, Round};
-use crate::inbox::watch::Watch;
+use crate::file_watch::Watch;
 use crate::queue_edit::FileNotes;
 use crate::reload::Reload;
 use crate::store::Readers;

@@ -7,6 +7,7 @@ mod fill;
 mod read;
 mod restore;
 mod spec;
+mod watches;
 mod write;
 
 use std::fs::OpenOptions;
@@ -23,7 +24,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction}
 pub use read::{Filter, JobRow, Reader, RunRow};
 pub use restore::parents;
 pub use spec::Launch;
-pub use write::{Batch, EditedRow, NewRow, machine_name};
+pub use watches::{Seen, WatchChange, WatchRow};
+pub use write::{Batch, EditedRow, JobEnv, NewRow, machine_name};
 
 /// The newest format this nexus knows: the number of steps in [`MIGRATIONS`].
 pub const FORMAT: u32 = MIGRATIONS.len() as u32;
@@ -39,6 +41,7 @@ const MIGRATIONS: &[Step] = &[
     Step { sql: include_str!("schema.sql"), fill: |_| Ok(()) },
     Step { sql: include_str!("paused_gpus.sql"), fill: |_| Ok(()) },
     Step { sql: include_str!("sharing.sql"), fill: fill::identities },
+    Step { sql: include_str!("watches.sql"), fill: |_| Ok(()) },
 ];
 
 /// Statements the engine and a reader use over and over are prepared once.

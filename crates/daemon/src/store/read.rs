@@ -336,7 +336,7 @@ impl Reader<'_> {
             .map_err(|source| self.fail(source))
     }
 
-    fn fail(&self, source: rusqlite::Error) -> StoreError {
+    pub(super) fn fail(&self, source: rusqlite::Error) -> StoreError {
         StoreError::Read { path: self.path.to_path_buf(), source }
     }
 }
@@ -400,7 +400,7 @@ fn state(row: &Row, column: usize) -> rusqlite::Result<State> {
     known.ok_or_else(|| rusqlite::Error::InvalidColumnType(column, word.to_string(), rusqlite::types::Type::Text))
 }
 
-fn json<T: serde::de::DeserializeOwned>(row: &Row, column: usize) -> rusqlite::Result<T> {
+pub(super) fn json<T: serde::de::DeserializeOwned>(row: &Row, column: usize) -> rusqlite::Result<T> {
     serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
     })
