@@ -114,3 +114,21 @@ pub struct Watched {
     /// Why it cannot be read now; null where it can.
     pub trouble: Option<String>,
 }
+
+/// A file and what became of it: what `nexus import --json` prints.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ImportReport {
+    pub file: String,
+    pub format: Option<Format>,
+    pub entries: Vec<Taken>,
+    /// Lines that mean nothing.
+    pub refused: Vec<LineError>,
+    /// Lines that could have been meant otherwise.
+    pub doubtful: Vec<LineError>,
+    pub notes: Vec<Note>,
+    pub stopped: Option<crate::problem::Problem>,
+    /// Jobs of an export that had ended, and were left out.
+    pub ended: u64,
+    /// Jobs of an export that ran then, and were left out.
+    pub running: Vec<String>,
+}

@@ -10,6 +10,7 @@ use nexus_api::amount::GpuAmount;
 use nexus_api::config::{ConfigView, Overrides};
 use nexus_api::edit::{JobEdit, JobEdited, QueueEdit, QueueEdited, QueueText};
 use nexus_api::events::Event;
+use nexus_api::import::{Import, ImportReport, Watch, Watching};
 use nexus_api::jobs::{Job, JobDetail, JobSpec, Note, Submitted, Waiting};
 use nexus_api::problem::Problem;
 use nexus_api::run_dir::{self, ExitRecord, RunSpec, ShimMessage, Started};
@@ -81,6 +82,11 @@ const SAMPLES: &[Sample] = &[
     ("config_overridden", reads_and_writes::<ConfigView>),
     ("config_overrides", reads_and_writes::<Overrides>),
     ("problems_submit", reads_and_writes::<Vec<Problem>>),
+    ("problems_watch", reads_and_writes::<Vec<Problem>>),
+    ("import", reads_and_writes::<Import>),
+    ("import_report", reads_and_writes::<ImportReport>),
+    ("watch", reads_and_writes::<Watch>),
+    ("watching", reads_and_writes::<Watching>),
     ("queue_text", reads_and_writes::<QueueText>),
     ("queue_edit", reads_and_writes::<QueueEdit>),
     ("queue_edited", reads_and_writes::<QueueEdited>),
@@ -187,11 +193,18 @@ fn samples_show_every_state_and_every_way_to_wait() {
 
 #[test]
 fn samples_show_every_problem_and_each_has_words() {
-    let samples = ["problems", "problems_terminal", "problems_time_limit", "problems_submit", "problems_checkpoints"]
-        .map(read::<Vec<Problem>>)
-        .concat();
+    let samples = [
+        "problems",
+        "problems_terminal",
+        "problems_time_limit",
+        "problems_submit",
+        "problems_checkpoints",
+        "problems_watch",
+    ]
+    .map(read::<Vec<Problem>>)
+    .concat();
     let shown: BTreeSet<u32> = samples.iter().map(number_of).collect();
-    assert_eq!(shown, (1..=25).collect(), "a problem lacks a sample");
+    assert_eq!(shown, (1..=27).collect(), "a problem lacks a sample");
     for problem in samples {
         assert!(!problem.title().is_empty(), "{problem:?}");
         assert!(problem.why().is_none_or(|why| !why.is_empty()), "{problem:?}");
@@ -266,6 +279,8 @@ fn number_of(problem: &Problem) -> u32 {
         Problem::BadModels { .. } => 23,
         Problem::NotUnique { .. } => 24,
         Problem::CheckpointsInUse { .. } => 25,
+        Problem::NotWatched { .. } => 26,
+        Problem::CannotWatch { .. } => 27,
     }
 }
 

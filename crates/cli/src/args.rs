@@ -3,8 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    attach, cancel, completions, config, demo, doctor, edit, first, forget, gpus, help, history, hold, kill, logs, ls,
-    pause, queue, release, remove, rerun, restart, resume, run, screens, service, show, start, status, stop, wait, why,
+    attach, cancel, completions, config, demo, doctor, edit, first, forget, gpus, help, history, hold, import, kill,
+    logs, ls, pause, queue, release, remove, rerun, restart, resume, run, screens, service, show, start, status, stop,
+    wait, why,
 };
 use crate::typed::AddArgs;
 use crate::ui::ColorWhen;
@@ -50,6 +51,7 @@ pub enum Verb {
     Hold(hold::HoldArgs),
     Release(release::ReleaseArgs),
     Rerun(rerun::RerunArgs),
+    Import(import::ImportArgs),
     Wait(wait::WaitArgs),
     Forget(forget::ForgetArgs),
     Gpus(gpus::GpusArgs),

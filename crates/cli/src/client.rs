@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use nexus_api::config::{ConfigView, Overrides};
 use nexus_api::edit::{JobEdit, JobEdited, QueueEdit, QueueEdited, QueueText};
+use nexus_api::import::{Import, Imported, Watch, Watched, Watching};
 use nexus_api::jobs::{Action, Job, JobDetail, JobQuery, JobSpec, OnJobs, Rerun, Submitted};
 use nexus_api::log::{self, Place};
 use nexus_api::paths::Home;
@@ -107,6 +108,23 @@ impl Client {
 
     pub async fn edit_job(&self, id: &str, edit: &JobEdit) -> Result<JobEdited, CliError> {
         self.post(&format!("/v1/jobs/{}/edit", encode(id)), edit).await
+    }
+
+    pub async fn import(&self, import: &Import) -> Result<Imported, CliError> {
+        self.post("/v1/import", import).await
+    }
+
+    /// Watches a file; what stands in it is taken before this returns.
+    pub async fn watch(&self, watch: &Watch) -> Result<Watching, CliError> {
+        self.post("/v1/watches", watch).await
+    }
+
+    pub async fn watches(&self) -> Result<Vec<Watched>, CliError> {
+        self.get("/v1/watches").await
+    }
+
+    pub async fn end_watch(&self, file: &str) -> Result<Watched, CliError> {
+        self.delete(&path("/v1/watches", &[("file", Some(file))])).await
     }
 
     pub async fn rerun(&self, rerun: &Rerun) -> Result<Submitted, CliError> {

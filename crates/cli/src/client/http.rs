@@ -59,6 +59,11 @@ impl Client {
         read(path, response).await
     }
 
+    pub(super) async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, CliError> {
+        let response = self.send(Method::DELETE, path, Bytes::new()).await?;
+        read(path, response).await
+    }
+
     pub(super) async fn put<B: Serialize>(&self, path: &str, body: &B) -> Result<(), CliError> {
         let response = self.send(Method::PUT, path, json(body)).await?;
         read::<serde_json::Value>(path, response).await.map(drop)

@@ -7,6 +7,7 @@ use nexus_api::values::gpu_list;
 use nexus_daemon::config::{NotChanged, Overrides};
 
 use crate::app::App;
+use crate::commands::import;
 use crate::error::{CliError, Usage};
 use crate::start::{Began, StartOptions};
 
@@ -55,8 +56,9 @@ pub struct StartArgs {
     /// Needless: changes are seen at once
     #[arg(long, value_name = "SECONDS")]
     pub state_interval: Option<String>,
-    #[arg(long, value_name = "FILE", hide = true)]
-    pub jobs_file: Option<PathBuf>,
+    /// A file of jobs whose new entries are queued, from now on (import --watch)
+    #[arg(long, value_name = "FILE")]
+    pub jobs_file: Option<String>,
     #[arg(long, value_name = "FILE", hide = true)]
     pub state_file: Option<PathBuf>,
 }
@@ -97,18 +99,16 @@ pub async fn run(args: StartArgs, app: &App) -> Result<ExitCode, CliError> {
     if let Some(screen) = &service.screen {
         app.ui.say(&format!("to see it: {}", screen.to_type()));
     }
-    Ok(ExitCode::SUCCESS)
+    match &args.jobs_file {
+        Some(file) => import::watch_file(file, app).await,
+        None => Ok(ExitCode::SUCCESS),
+    }
 }
 
 /// Keys of the configuration, and what they are to be; each is known to be right.
 fn overrides(args: &StartArgs, here: &Path) -> Result<Vec<(String, String)>, Usage> {
-    for (option, given) in [("--jobs-file", &args.jobs_file), ("--state-file", &args.state_file)] {
-        if given.is_some() {
-            return Err(Usage::new(
-                format!("start {option} is not there yet"),
-                "nexus add queues one command after another",
-            ));
-        }
+    if args.state_file.is_some() {
+        return Err(Usage::new("start --state-file is not there yet", "nexus pause GPU, nexus resume GPU"));
     }
     let llm_config = args.llm_config.as_ref().map(|file| absolute(file, here)).transpose()?;
     let wait = args.assign_retry_wait.as_ref().map(|text| match text.bytes().all(|byte| byte.is_ascii_digit()) {

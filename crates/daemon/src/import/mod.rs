@@ -89,7 +89,9 @@ impl Importer {
             Message::Ask(Box::new(move |world, gpus| {
                 let known = match gpus.error() {
                     Some(_) => None,
-                    None => Some(world.machines().flat_map(|machine| machine.gpus.iter().map(|gpu| gpu.index)).collect()),
+                    None => {
+                        Some(world.machines().flat_map(|machine| machine.gpus.iter().map(|gpu| gpu.index)).collect())
+                    }
                 };
                 // Whoever asked is gone.
                 let _ = reply.send(known);

@@ -76,13 +76,7 @@ impl Watches {
 
     /// Watches a file from now on; what stands there is taken before this returns.
     pub async fn watch(&self, asked: Asked) -> Result<Watching, Problem> {
-        let bad = |want: &str| Problem::BadField { field: "file".into(), value: asked.file.clone(), want: want.into() };
-        if !Path::new(&asked.file).is_absolute() {
-            return Err(bad("an absolute path"));
-        }
-        if self.own.contains(&asked.file) {
-            return Err(bad("another file: this one is the queue itself, and new lines in it are taken anyway"));
-        }
+        self.can_be_watched(&asked.file)?;
         let mut running = self.running.lock().await;
         let mut row = WatchRow {
             file: asked.file.clone(),
@@ -123,22 +117,29 @@ impl Watches {
     pub async fn end(&self, file: &str) -> Result<Watched, Problem> {
         let mut running = self.running.lock().await;
         let Some(known) = running.remove(file) else {
-            let names: Vec<&String> = running.keys().collect();
-            let want = match names.is_empty() {
-                true => "a file that is watched, and none is".to_string(),
-                false => format!("a file that is watched: {names:?}"),
-            };
-            return Err(Problem::BadField { field: "file".into(), value: file.into(), want });
+            return Err(Problem::NotWatched { file: file.into(), watched: running.keys().cloned().collect() });
         };
         known.end.notify_one();
         // One that panicked has ended too.
         let _ = known.task.await;
-        let (change, line) =
-            (WatchChange::End { file: file.into() }, format!("{file} is no longer watched, by user"));
+        let (change, line) = (WatchChange::End { file: file.into() }, format!("{file} is no longer watched, by user"));
         let (reply, answer) = tokio::sync::oneshot::channel();
         self.importer.engine.send(Message::Watch { change, line, reply }).map_err(|_| Problem::Stopping)?;
         answer.await.unwrap_or(Err(Problem::Stopping))?;
         Ok(known.view.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    /// A file, or nothing yet.
+    fn can_be_watched(&self, file: &str) -> Result<(), Problem> {
+        let found = tokio::task::block_in_place(|| std::fs::metadata(file));
+        let error = match found {
+            _ if !Path::new(file).is_absolute() => "its path is not absolute",
+            _ if self.own.iter().any(|own| own == file) => "it is the queue itself: new lines in it are taken anyway",
+            Ok(found) if found.is_dir() => "it is a folder",
+            Ok(found) if !found.is_file() => "it is not a file",
+            _ => return Ok(()),
+        };
+        Err(Problem::CannotWatch { file: file.into(), error: error.into() })
     }
 
     fn keeper(&self, row: WatchRow) -> Result<(Keeper, Watch), Problem> {

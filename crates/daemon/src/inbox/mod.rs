@@ -17,8 +17,8 @@ use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep_until};
 
 use crate::engine::Message;
-use crate::inbox::take::{Keeper, Noise, Round};
 use crate::file_watch::Watch;
+use crate::inbox::take::{Keeper, Noise, Round};
 use crate::queue_edit::FileNotes;
 use crate::reload::Reload;
 use crate::store::Readers;

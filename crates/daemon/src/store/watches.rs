@@ -7,9 +7,9 @@ use nexus_api::jobs::JobSpec;
 use nexus_core::time::Time;
 use rusqlite::{Row, params};
 
+use super::StoreError;
 use super::read::{Reader, json};
 use super::write::Writer;
-use super::StoreError;
 
 /// A file that is watched.
 #[derive(Clone, Debug, PartialEq, Eq)]

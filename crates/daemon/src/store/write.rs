@@ -89,7 +89,13 @@ impl Store {
         let path = self.path.clone();
         let fail = |source| StoreError::Write { path: path.clone(), source };
         let transaction = self.db.transaction().map_err(fail)?;
-        let mut writer = Writer { db: &transaction, next_n: self.next_n, last_outcome: None, last_env: None, secrets_dropped: false };
+        let mut writer = Writer {
+            db: &transaction,
+            next_n: self.next_n,
+            last_outcome: None,
+            last_env: None,
+            secrets_dropped: false,
+        };
         writer.batch(batch).map_err(fail)?;
         let (next_n, secrets_dropped) = (writer.next_n, writer.secrets_dropped);
         transaction.commit().map_err(fail)?;
