@@ -29,6 +29,8 @@ mod gpus;
 mod help;
 mod history;
 mod hold;
+mod import;
+mod import_watch;
 mod jobs_file;
 mod json;
 mod kill;
