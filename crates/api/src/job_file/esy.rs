@@ -14,7 +14,7 @@ const BETWEEN: &str = ";;";
 pub fn read(bytes: &[u8]) -> Read {
     let mut read = Read::of(Format::Esy);
     let mut place = Place { at: 0, line: 1 };
-    while place.to_record(bytes) {
+    while place.reach_record(bytes) {
         let (line, rest) = (place.line, &bytes[place.at..]);
         let Some(end) = end(rest) else {
             let error = "its end, ;;;, is missing".to_string();
@@ -46,7 +46,7 @@ impl Place {
     }
 
     /// Goes on to where a record begins, past blanks and comments. None is left: false.
-    fn to_record(&mut self, bytes: &[u8]) -> bool {
+    fn reach_record(&mut self, bytes: &[u8]) -> bool {
         loop {
             let rest = &bytes[self.at..];
             let Some(blanks) = rest.iter().position(|byte| !byte.is_ascii_whitespace()) else { return false };
