@@ -248,7 +248,7 @@ pub fn default_of(name: &str) -> &'static str {
 }
 
 /// Whether a word without a value is an option of its own.
-pub(super) fn is_flag(name: &str) -> bool {
+pub(crate) fn is_flag(name: &str) -> bool {
     matches!(name, HOLD | ARGV | "no-tty" | "screen" | "force" | "unique")
 }
 
