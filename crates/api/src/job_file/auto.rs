@@ -7,15 +7,19 @@ use crate::queue_text::{self, Entry, OPTIONS_MARK};
 pub fn read(bytes: &[u8]) -> Result<Read, LineError> {
     let text = queue_text::read(bytes);
     let has_records = text.entries.iter().any(|entry| entry.command.contains(";;;"));
-    let kind = |entry: &Entry| match bytes[entry.written.start..].starts_with(OPTIONS_MARK.as_bytes()) {
+    let has_options = |entry: &Entry| bytes[entry.written.start..].starts_with(OPTIONS_MARK.as_bytes());
+    let kind = |entry: &Entry| match has_options(entry) {
         true => Format::Lines,
         false => kind(&entry.command, has_records),
     };
     let Some(first) = text.entries.first() else { return Ok(lines::of(text)) };
     let format = kind(first);
+    // A line that could be one of the table with a slip in it is told as such.
+    let slip = |entry: &Entry| format == Format::Csv && !has_options(entry) && csv::could_be_one(&entry.command);
+    let fits = |entry: &Entry, found| found == format || slip(entry);
     if format != Format::Esy
         && let Some((other, found)) =
-            text.entries.iter().map(|entry| (entry, kind(entry))).find(|(_, found)| *found != format)
+            text.entries.iter().map(|entry| (entry, kind(entry))).find(|(entry, found)| !fits(entry, *found))
     {
         let hint = match format {
             Format::Jsonl => "; a JSON object stands in one line",

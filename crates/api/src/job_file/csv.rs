@@ -65,6 +65,13 @@ pub fn begins_like_one(text: &str) -> bool {
     parts.nth(1).is_some() && !script.is_empty() && (priority.parse::<i64>().is_ok() || is_header(priority, script))
 }
 
+/// Whether a line among those of this table is one of them, whatever is wrong with it: a word before the first of its
+/// commas, where a command would have blanks.
+pub fn could_be_one(text: &str) -> bool {
+    let first = text.split(',').next().map(str::trim).unwrap_or_default();
+    text.matches(',').count() >= 3 && !first.contains(char::is_whitespace)
+}
+
 fn bare(field: &str) -> &str {
     field.trim().trim_matches('"')
 }

@@ -72,8 +72,12 @@ fn entry(record: &[u8], line: u64, written: Range<usize>) -> Result<Entry, Strin
     let parts: Vec<&str> = text.splitn(MOST_PARTS, BETWEEN).map(str::trim).collect();
     let &[name, out, command] = parts.as_slice() else {
         let more = if parts.len() > 3 { "; perhaps the ;;; of a record before is missing" } else { "" };
-        let count = if parts.len() == MOST_PARTS { "many".into() } else { parts.len().to_string() };
-        return Err(format!("it has {count} fields, and a record is name;;outfile;;command;;;{more}"));
+        let fields = match parts.len() {
+            1 => "1 field".into(),
+            MOST_PARTS => "many fields".into(),
+            count => format!("{count} fields"),
+        };
+        return Err(format!("it has {fields}, and a record is name;;outfile;;command;;;{more}"));
     };
     for (what, field) in [("name", name), ("output file", out), ("command", command)] {
         if field.is_empty() {

@@ -136,8 +136,8 @@ async fn import(args: &ImportArgs, typed: &str, app: &App) -> Result<ExitCode, C
     let bytes = source.whole()?;
     let read = job_file::read(&bytes, args.format.0).map_err(|error| Refused {
         error: format!("{}, line {}: {}", source.name, error.line, error.error),
-        why: None,
-        hint: Some("nothing was queued".into()),
+        why: Some("nothing was queued".into()),
+        hint: None,
     })?;
     let job_file::Read { format, mut entries, mut refused, doubtful, past, .. } = read;
     refused.extend(file::settle_parents(&mut entries, &past));

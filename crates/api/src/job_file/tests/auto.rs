@@ -55,6 +55,14 @@ fn a_mixed_file_is_refused_by_its_line() {
     assert!(list.format == Format::Jsonl && list.refused[0].error.contains("jq -c '.[]'"), "{list:?}");
 }
 
+/// One slip in a table does not make it another thing.
+#[test]
+fn a_wrong_line_of_a_table_is_told_and_the_rest_counts() {
+    let read = read(b"0,/a.py,,--x,0\nhigh,/b.py,,--x,0\n,/c.py,,,\n1,/d.py,,--x,0\n", None).unwrap();
+    let wrong: Vec<u64> = read.refused.iter().map(|refused| refused.line).collect();
+    assert_eq!((read.format, read.entries.len(), wrong), (Format::Csv, 2, vec![2, 3]));
+}
+
 /// A line that no format can read decides nothing.
 #[test]
 fn what_is_no_text_decides_nothing() {

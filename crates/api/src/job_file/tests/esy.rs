@@ -32,7 +32,7 @@ fn what_cannot_be_taken_is_told_by_its_line() {
         "a;;b;;c;;;",
         &[
             ("a;;c;;;", "it has 2 fields, and a record is name;;outfile;;command;;;"),
-            ("a;;;", "it has 1 fields"),
+            ("a;;;", "it has 1 field"),
             ("a;;b;;c;;d;;;", "it has 4 fields"),
             ("a;;b;;c\nd;;e;;f;;;", "perhaps the ;;; of a record before is missing"),
             (";;b;;c;;;", "its name is empty"),
