@@ -31,6 +31,8 @@ fn an_entry_reaches_from_its_options_to_the_end_of_its_command() {
     assert_eq!(read.entries[1].options, options(&[("gpus", "2"), ("name", "x y")]));
     assert_eq!(read.entries[1].id.as_deref(), Some("abc"));
     assert_eq!(read.entries[2].options, options(&[("hold", "yes")]));
+    let text = b"#@ lines=2\na\n\nb\n";
+    assert_eq!(written(text, &one_format(text, Format::Lines)), [&b"#@ lines=2\na\n"[..], b"b"], "an empty last line");
 }
 
 #[test]
