@@ -25,6 +25,7 @@ mod typed;
 mod ui;
 mod usage;
 mod values;
+mod whole_file;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -116,6 +117,7 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
         Verb::Release(args) => release::run(args, app).await,
         Verb::Rerun(args) => rerun::run(args, app).await,
         Verb::Wait(args) => wait::run(args, app).await,
+        Verb::Export(args) => commands::export::run(args, app).await,
         Verb::Forget(args) => forget::run(args, app).await,
         Verb::Gpus(args) => gpus::run(args, app).await,
         Verb::Pause(args) => pause::run(args, app).await,

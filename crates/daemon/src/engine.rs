@@ -4,6 +4,7 @@
 //! commit fails, callers get the error and the World is loaded again: nothing half-happened.
 
 mod gpus;
+mod history;
 mod revise;
 mod submit;
 
@@ -37,7 +38,7 @@ use crate::ids::IdMaker;
 use crate::launch::RunSpecs;
 use crate::narrate::{self, Narrator};
 use crate::service_log::ServiceLog;
-use crate::store::{Batch, Store, StoreError, machine_name};
+use crate::store::{Batch, PastJob, Store, StoreError, Took, machine_name};
 use crate::{clock, home};
 use gpus::Watched;
 
@@ -87,6 +88,11 @@ pub enum Message {
     Revise {
         revision: Revision,
         reply: Reply<Vec<JobId>>,
+    },
+    /// Ended jobs of elsewhere, for the history. The answer says what became of each.
+    TakeOver {
+        jobs: Vec<PastJob>,
+        reply: Reply<Vec<Took>>,
     },
     /// A value to keep; nobody waits for it.
     Keep {
@@ -293,6 +299,7 @@ impl Engine {
                 Ok(ids) => turn.replies.push(Box::new(move |done| drop(reply.send(done.map(|()| ids))))),
                 Err(problem) => drop(reply.send(Err(problem))),
             },
+            Message::TakeOver { jobs, reply } => drop(reply.send(self.take_over(&jobs, turn))),
             Message::Keep { key, value } => turn.batch.meta.push((key, value)),
             Message::Note(lines) => turn.batch.notes.extend(lines),
             Message::Command { mut command, verb, skip_unfit, reply } => {

@@ -6,10 +6,13 @@ pub mod checks;
 mod config;
 mod edit;
 mod events;
+mod export;
 mod extract;
 mod gpus;
+mod history;
 mod jobs;
 mod logs;
+mod past;
 mod problem;
 mod screens;
 mod service;
@@ -96,6 +99,8 @@ pub fn router(app: Shared) -> Router {
         .route("/v1/jobs/{id}/log", get(logs::log))
         .route("/v1/jobs/{id}/why", get(why::why))
         .route("/v1/jobs/{id}/terminal", get(terminal::terminal))
+        .route("/v1/export", get(export::export))
+        .route("/v1/history", post(history::take_over))
         .route("/v1/events", get(events::follow))
         .fallback(problem::no_such_path)
         .layer(DefaultBodyLimit::max(BODY_LIMIT))

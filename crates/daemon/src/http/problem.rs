@@ -17,7 +17,10 @@ impl From<Problem> for Failed {
 impl IntoResponse for Failed {
     fn into_response(self) -> Response {
         let status = match &self.0 {
-            Problem::NoSuchJob { .. } | Problem::NothingMatches { .. } | Problem::NoLog { .. } => StatusCode::NOT_FOUND,
+            Problem::NoSuchJob { .. }
+            | Problem::NothingMatches { .. }
+            | Problem::NoLog { .. }
+            | Problem::LogsGone { .. } => StatusCode::NOT_FOUND,
             Problem::WrongState { .. }
             | Problem::NotUnique { .. }
             | Problem::CheckpointsInUse { .. }
