@@ -1,10 +1,13 @@
 """Each measurement by itself. A measurement returns its samples; what to make of them is the caller's."""
 
+import json
+import os
 import random
 import shlex
 import subprocess
 import time
 
+import exported
 from stage import Home, Stamps, cpu_ms, memory_kb, until
 
 GPUS = 8
@@ -119,6 +122,36 @@ def history(bench):
             f"{bench.ended}": memory_kb(full.service(), "Pss"),
         }
     return {"reads_ms": samples, "restart_ms": restarts, "idle_cpu_ms_per_minute": idle, "service_pss_kb": memory}
+
+
+def bulk(bench):
+    """Many lines imported while all GPUs are taken, s; and memory of the service when they are queued."""
+    with Home(bench.nexus, GPUS) as home:
+        gate = home.block(bench.stamp, GPUS)
+        path = f"{home.root}/bulk.jsonl"
+        with open(path, "w") as file:
+            file.write(json.dumps({"argv": ["true"]}) + "\n")
+            file.writelines(json.dumps({"argv": ["true", str(number)]}) + "\n" for number in range(1, bench.bulk))
+        spent = home.timed_ms("import", "--format", "jsonl", path) / 1000
+        memory = memory_kb(home.service(), "Pss")
+        gate.open()
+        return {"import_s": spent, "service_pss_kb": memory}
+
+
+def as_history(bench):
+    """Ended jobs taken over, s, and an export of them all; memory of the service then, and what they take on disk."""
+    with Home(bench.nexus, GPUS) as home:
+        path = f"{home.root}/old.jsonl"
+        exported.write(bench.taken_over, path)
+        spent = home.timed_ms("import", "--as-history", path) / 1000
+        out = home.timed_ms("export", "-o", f"{home.root}/new.jsonl") / 1000
+        return {
+            "import_s": spent,
+            "export_s": out,
+            "service_pss_kb": memory_kb(home.service(), "Pss"),
+            "database_bytes": os.path.getsize(home.env["NEXUS_HOME"] + "/nexus.db"),
+            "file_bytes": os.path.getsize(path),
+        }
 
 
 def idle_cpu(homes, seconds):

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::edit::{Change, LineError};
+use crate::history_import::TakenOver;
 use crate::job_file::{Entry, Format};
 use crate::jobs::{JobSpec, Note, State};
 
@@ -129,6 +130,9 @@ pub struct ImportReport {
     pub stopped: Option<crate::problem::Problem>,
     /// Jobs of an export that had ended, and were left out.
     pub ended: u64,
+    /// What became of those that were taken over instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<TakenOver>,
     /// Jobs of an export that ran then, and were left out.
     pub running: Vec<String>,
 }

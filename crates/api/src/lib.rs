@@ -9,6 +9,8 @@ pub mod config;
 pub mod edit;
 pub mod env;
 pub mod events;
+pub mod export;
+pub mod history_import;
 pub mod import;
 pub mod job_file;
 pub mod jobs;

@@ -115,6 +115,11 @@ pub enum Problem {
         id: String,
         attempt: Option<u32>,
     },
+    /// A run left its logs there, and they are gone, or it was elsewhere.
+    LogsGone {
+        id: String,
+        path: String,
+    },
     Stopping,
     /// The terminal of a job that runs cannot be reached.
     NoTerminal {
@@ -188,6 +193,7 @@ impl Problem {
             Problem::BadRequest { .. } => "the request cannot be read".into(),
             Problem::NoLog { id, attempt: None } => format!("job {id} has no log"),
             Problem::NoLog { id, attempt: Some(k) } => format!("job {id} has no attempt {k}"),
+            Problem::LogsGone { id, .. } => format!("the logs of job {id} are not here"),
             Problem::Stopping => "the service is stopping".into(),
             Problem::NoTerminal { id, .. } => format!("the terminal of job {id} cannot be reached"),
             Problem::TimeLimitKept { id, .. } => format!("the time limit of job {id} cannot be changed"),
@@ -252,6 +258,11 @@ impl Problem {
             }
             Problem::OtherHost { path, host, here } => format!("{path} was made on {host}; this is {here}"),
             Problem::NoLog { attempt: None, .. } => "it has not started yet".into(),
+            Problem::LogsGone { path, .. } => {
+                format!(
+                    "there is no {path}: they were deleted, or the job was taken over from another home without them"
+                )
+            }
             Problem::NoSuchJob { .. } | Problem::NothingMatches { .. } | Problem::NoLog { .. } | Problem::Stopping => {
                 return None;
             }
@@ -301,6 +312,7 @@ impl Problem {
             }
             Problem::NotStarted { .. } => "nexus doctor".into(),
             Problem::NoLog { id, .. } => format!("nexus show {id}"),
+            Problem::LogsGone { id, .. } => format!("nexus show {id} tells how it ended"),
             Problem::NoTerminal { id, .. } => format!("nexus logs -f {id}"),
             Problem::TimeLimitKept { id, .. } => format!("nexus show {id} tells the limit that holds"),
             Problem::NoScreen { .. } => "nexus attach service shows the same without screen".into(),

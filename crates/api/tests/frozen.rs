@@ -10,6 +10,8 @@ use nexus_api::amount::GpuAmount;
 use nexus_api::config::{ConfigView, Overrides};
 use nexus_api::edit::{JobEdit, JobEdited, QueueEdit, QueueEdited, QueueText};
 use nexus_api::events::Event;
+use nexus_api::export::{self, Exported};
+use nexus_api::history_import::TakenOver;
 use nexus_api::import::{Import, ImportReport, Watch, Watching};
 use nexus_api::jobs::{Job, JobDetail, JobSpec, Note, Submitted, Waiting};
 use nexus_api::problem::Problem;
@@ -95,6 +97,11 @@ const SAMPLES: &[Sample] = &[
     ("job_spec_conda", reads_and_writes::<JobSpec>),
     ("job_spec_venv", reads_and_writes::<JobSpec>),
     ("job_detail_conda", reads_and_writes::<JobDetail>),
+    ("exported_waiting", reads_and_writes::<Exported>),
+    ("exported_ended", reads_and_writes::<Exported>),
+    ("exported_dependency", reads_and_writes::<Exported>),
+    ("taken_over", reads_and_writes::<TakenOver>),
+    ("problems_logs", reads_and_writes::<Vec<Problem>>),
 ];
 
 /// Names a script may rely on: the list of the specification.
@@ -192,19 +199,27 @@ fn samples_show_every_state_and_every_way_to_wait() {
 }
 
 #[test]
+fn an_exported_job_says_its_format_first_and_then_what_every_listing_says() {
+    let text = serde_json::to_string(&read::<Exported>("exported_ended")).expect("it can be written");
+    let listed = serde_json::to_string(&read::<Exported>("exported_ended").job).expect("it can be written");
+    let begin = format!("{{\"format\":{},{}", export::FORMAT, listed.trim_start_matches('{').trim_end_matches('}'));
+    assert!(text.starts_with(&begin), "{text}");
+    let row = export::csv_row(&read::<Exported>("exported_ended").job);
+    assert_eq!(
+        row,
+        "abc,failed,exit,3,,baseline,vision,-3,python train.py --name 'a b',\"0,3\",local,2,2024-10-24T15:30:15.123Z,\
+         2024-10-24T15:30:16Z,2024-10-24T16:30:16.000Z,3600,/home/ann,night\n"
+    );
+    assert_eq!(row.matches(',').count() - 1, export::CSV_HEADER.matches(',').count());
+}
+
+#[test]
 fn samples_show_every_problem_and_each_has_words() {
-    let samples = [
-        "problems",
-        "problems_terminal",
-        "problems_time_limit",
-        "problems_submit",
-        "problems_checkpoints",
-        "problems_watch",
-    ]
-    .map(read::<Vec<Problem>>)
-    .concat();
+    let further = ["problems_terminal", "problems_time_limit", "problems_submit", "problems_checkpoints"];
+    let samples = further.map(read::<Vec<Problem>>).concat();
+    let samples = [samples, read("problems"), read("problems_logs"), read("problems_watch")].concat();
     let shown: BTreeSet<u32> = samples.iter().map(number_of).collect();
-    assert_eq!(shown, (1..=27).collect(), "a problem lacks a sample");
+    assert_eq!(shown, (1..=28).collect(), "a problem lacks a sample");
     for problem in samples {
         assert!(!problem.title().is_empty(), "{problem:?}");
         assert!(problem.why().is_none_or(|why| !why.is_empty()), "{problem:?}");
@@ -279,8 +294,9 @@ fn number_of(problem: &Problem) -> u32 {
         Problem::BadModels { .. } => 23,
         Problem::NotUnique { .. } => 24,
         Problem::CheckpointsInUse { .. } => 25,
-        Problem::NotWatched { .. } => 26,
-        Problem::CannotWatch { .. } => 27,
+        Problem::LogsGone { .. } => 26,
+        Problem::NotWatched { .. } => 27,
+        Problem::CannotWatch { .. } => 28,
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use nexus_api::config::{ConfigView, Overrides};
 use nexus_api::edit::{JobEdit, JobEdited, QueueEdit, QueueEdited, QueueText};
+use nexus_api::history_import::TakenOver;
 use nexus_api::import::{Import, Imported, Watch, Watched, Watching};
 use nexus_api::jobs::{Action, Job, JobDetail, JobQuery, JobSpec, OnJobs, Rerun, Submitted};
 use nexus_api::log::{self, Place};
@@ -214,6 +215,18 @@ impl Client {
 
     pub async fn simulate_gpus(&self, count: u16) -> Result<(), CliError> {
         self.put("/v1/service/simulated-gpus", &SimulatedGpus { count }).await
+    }
+
+    /// All jobs, or those of these states and times, in the words of `GET /v1/export`. It breaks off where the service
+    /// cannot go on.
+    pub async fn export(&self, format: &str, state: Option<&str>, since: Option<&str>) -> Result<Body, CliError> {
+        self.stream(&path("/v1/export", &[("format", Some(format)), ("state", state), ("since", since)])).await
+    }
+
+    /// Takes ended jobs of an export over as history: whole lines as they stand in the file from `first_line` on, at most
+    /// [`MOST_LINES`](nexus_api::history_import::MOST_LINES). To send them again changes nothing.
+    pub async fn take_over(&self, first_line: u64, lines: Vec<u8>) -> Result<TakenOver, CliError> {
+        self.post_bytes(&format!("/v1/history?first_line={first_line}"), lines.into()).await
     }
 
     /// Begins to listen; what happens from now on is heard.

@@ -2,17 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use nexus_api::edit::LineError;
-use nexus_api::job_file::Past;
+use nexus_api::job_file::{self, Entry, Format, Past};
 
 use crate::error::{CliError, Refused};
 
 /// More than this is not held in memory.
 const MOST_BYTES: u64 = 2 << 30;
+
+/// Lines of history that are sent at a time, and bytes: one transaction each.
+const LINES: u64 = 5_000;
+const CHUNK_BYTES: usize = 64 << 20;
 
 /// A file, opened.
 pub struct Source {
@@ -20,7 +24,7 @@ pub struct Source {
     pub name: String,
     /// Relative scripts count from here.
     pub folder: String,
-    pub file: Box<dyn Read>,
+    file: Box<dyn Read>,
 }
 
 /// `-` is standard input.
@@ -91,9 +95,75 @@ fn text(path: PathBuf) -> Result<String, CliError> {
     })
 }
 
+/// Whole lines of an export, some thousand at a time: history may be longer than memory.
+pub struct Chunks<'a> {
+    name: String,
+    file: BufReader<&'a mut Box<dyn Read>>,
+    next_line: u64,
+}
+
+pub struct Chunk {
+    /// From 1.
+    pub first_line: u64,
+    bytes: Vec<u8>,
+}
+
+/// What stands in it.
+pub struct Part {
+    /// All its lines, those that are no ended jobs without a word; none where there are no such.
+    pub ended: Option<Vec<u8>>,
+    pub entries: Vec<Entry>,
+    pub running: Vec<Past>,
+    pub refused: Vec<LineError>,
+    pub doubtful: Vec<LineError>,
+}
+
+impl Chunks<'_> {
+    pub fn of(source: &mut Source) -> Chunks<'_> {
+        Chunks { name: source.name.clone(), file: BufReader::new(&mut source.file), next_line: 1 }
+    }
+
+    pub fn next(&mut self) -> Result<Option<Chunk>, CliError> {
+        let (first_line, mut bytes, mut lines) = (self.next_line, Vec::new(), 0);
+        while lines < LINES && bytes.len() < CHUNK_BYTES {
+            let doing = format!("{} cannot be read", self.name);
+            if self.file.read_until(b'\n', &mut bytes).map_err(CliError::io(doing))? == 0 {
+                break;
+            }
+            lines += 1;
+        }
+        self.next_line += lines;
+        Ok((lines > 0).then_some(Chunk { first_line, bytes }))
+    }
+}
+
+impl Chunk {
+    pub fn read(&self) -> Part {
+        // Told which format it is, a file is refused line by line, never as a whole.
+        let read = job_file::read(&self.bytes, Some(Format::Jsonl)).ok();
+        let job_file::Read { mut entries, mut refused, mut doubtful, past, .. } =
+            read.unwrap_or_else(|| unreachable!("jsonl is read line by line"));
+        let (mut ended, mut any) = (Vec::with_capacity(self.bytes.len()), false);
+        let mut past_lines = past.iter().filter(|past| past.ended).peekable();
+        for (number, line) in (1..).zip(self.bytes.split_inclusive(|byte| *byte == b'\n')) {
+            if past_lines.next_if(|past| past.line == number).is_some() {
+                ended.extend_from_slice(line);
+                any = true;
+            } else {
+                ended.push(b'\n');
+            }
+        }
+        let before = self.first_line - 1;
+        entries.iter_mut().for_each(|entry| entry.line += before);
+        refused.iter_mut().chain(&mut doubtful).for_each(|error| error.line += before);
+        let running = past.into_iter().filter(|past| !past.ended).collect();
+        Part { ended: any.then_some(ended), entries, running, refused, doubtful }
+    }
+}
+
 /// Jobs of an export come after others that did not wait then: those that ended as they should are not waited for any
 /// more, and whoever waits for another cannot be queued.
-pub fn settle_parents(entries: &mut Vec<nexus_api::job_file::Entry>, past: &[Past]) -> Vec<LineError> {
+pub fn settle_parents(entries: &mut Vec<Entry>, past: &[Past]) -> Vec<LineError> {
     let past: BTreeMap<&str, &Past> = past.iter().map(|past| (past.id.as_str(), past)).collect();
     let mut refused = Vec::new();
     if past.is_empty() {

@@ -27,6 +27,7 @@ mod ui;
 mod usage;
 mod usual;
 mod values;
+mod whole_file;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -119,6 +120,7 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
         Verb::Rerun(args) => rerun::run(args, app).await,
         Verb::Import(args) => import::run(args, app).await,
         Verb::Wait(args) => wait::run(args, app).await,
+        Verb::Export(args) => commands::export::run(args, app).await,
         Verb::Forget(args) => forget::run(args, app).await,
         Verb::Gpus(args) => gpus::run(args, app).await,
         Verb::Pause(args) => pause::run(args, app).await,

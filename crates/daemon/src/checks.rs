@@ -21,6 +21,19 @@ const LONGEST_WORD: usize = 200;
 pub fn spec(spec: &mut JobSpec) -> Result<(), Problem> {
     spec.command.check().map_err(|bad| Problem::BadCommand { bad })?;
     folder(&spec.cwd)?;
+    options(spec)
+}
+
+/// The same for a job that has ended, perhaps elsewhere: its folder need not be here.
+pub fn past_spec(spec: &mut JobSpec) -> Result<(), Problem> {
+    spec.command.check().map_err(|bad| Problem::BadCommand { bad })?;
+    match Path::new(&spec.cwd).is_absolute() {
+        true => options(spec),
+        false => Err(bad("cwd", &format!("{:?}", spec.cwd), "an absolute path".into())),
+    }
+}
+
+fn options(spec: &mut JobSpec) -> Result<(), Problem> {
     for (field, value) in [("name", &spec.name), ("project", &spec.project)] {
         if let Some(value) = value {
             word(field, value)?;
@@ -147,7 +160,7 @@ fn folder(cwd: &str) -> Result<(), Problem> {
     }
 }
 
-fn word(field: &str, value: &str) -> Result<(), Problem> {
+pub fn word(field: &str, value: &str) -> Result<(), Problem> {
     if value.is_empty() || value.chars().count() > LONGEST_WORD || value.chars().any(char::is_control) {
         let shown: String = value.chars().take(40).collect();
         return Err(bad(field, &format!("{shown:?}"), format!("1 to {LONGEST_WORD} printable characters")));

@@ -4,6 +4,7 @@
 //! commit fails, callers get the error and the World is loaded again: nothing half-happened.
 
 mod gpus;
+mod history;
 mod import;
 mod revise;
 mod submit;
@@ -39,7 +40,7 @@ use crate::ids::IdMaker;
 use crate::launch::RunSpecs;
 use crate::narrate::{self, Narrator};
 use crate::service_log::ServiceLog;
-use crate::store::{Batch, Store, StoreError, WatchChange, machine_name};
+use crate::store::{Batch, PastJob, Store, StoreError, Took, WatchChange, machine_name};
 use crate::{clock, home};
 use gpus::Watched;
 
@@ -102,6 +103,11 @@ pub enum Message {
         change: WatchChange,
         line: String,
         reply: Reply<()>,
+    },
+    /// Ended jobs of elsewhere, for the history. The answer says what became of each.
+    TakeOver {
+        jobs: Vec<PastJob>,
+        reply: Reply<Vec<Took>>,
     },
     /// A value to keep; nobody waits for it.
     Keep {
@@ -317,6 +323,7 @@ impl Engine {
                 turn.batch.notes.push(line);
                 turn.replies.push(Box::new(move |done| drop(reply.send(done))));
             }
+            Message::TakeOver { jobs, reply } => drop(reply.send(self.take_over(&jobs, turn))),
             Message::Keep { key, value } => turn.batch.meta.push((key, value)),
             Message::Note(lines) => turn.batch.notes.extend(lines),
             Message::Command { mut command, verb, skip_unfit, reply } => {

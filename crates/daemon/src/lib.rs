@@ -20,6 +20,7 @@ mod inbox;
 mod launch;
 mod models;
 mod narrate;
+mod own_env;
 mod queue_edit;
 mod reload;
 mod same;

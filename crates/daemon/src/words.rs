@@ -12,6 +12,11 @@ use nexus_core::waiting::Waiting;
 
 use crate::clock;
 
+/// Reasons of jobs that failed, and of those that were killed.
+pub const FAILURES: &[&str] =
+    &["exit", "signal", "timeout", "gpu-oom", "host-oom", "lost", "start-error", "dependency", "session-closed"];
+pub const KILLS: &[&str] = &["user", "removed", "stopped"];
+
 /// State and reason of an ended job.
 pub fn end(end: &End) -> (State, Option<&'static str>) {
     match end {

@@ -64,6 +64,12 @@ impl Client {
         read(path, response).await
     }
 
+    /// The same with a body as it is.
+    pub(super) async fn post_bytes<T: DeserializeOwned>(&self, path: &str, body: Bytes) -> Result<T, CliError> {
+        let response = self.send(Method::POST, path, body).await?;
+        read(path, response).await
+    }
+
     pub(super) async fn put<B: Serialize>(&self, path: &str, body: &B) -> Result<(), CliError> {
         let response = self.send(Method::PUT, path, json(body)).await?;
         read::<serde_json::Value>(path, response).await.map(drop)

@@ -77,7 +77,7 @@ fn states(typed: &[String]) -> Result<String, Usage> {
 }
 
 /// A while ago, or a point in time.
-fn since(text: &str, now: &Zoned) -> Result<Timestamp, Usage> {
+pub(super) fn since(text: &str, now: &Zoned) -> Result<Timestamp, Usage> {
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(time);
     }

@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
+use nexus_api::history_import::TakenOver;
 use nexus_api::import::{Import, ImportReport, Watch, Watching};
-use nexus_api::job_file::{self, Format};
+use nexus_api::job_file::{self, Entry, Format};
 
 use crate::app::App;
-use crate::error::{CliError, Refused, code};
-use crate::job_file as file;
+use crate::error::{CliError, Refused, Usage, code};
+use crate::job_file::{self as file, Source};
 use crate::render;
 use crate::usual;
 
@@ -29,6 +30,7 @@ Examples:
   nexus import --watch jobs.csv
   nexus import --list
   nexus import --stop jobs.csv
+  nexus import old.jsonl --as-history
   grep big commands.txt | nexus import -")]
 pub struct ImportArgs {
     /// The file; - for standard input
@@ -46,6 +48,9 @@ pub struct ImportArgs {
     /// Queues every entry as it stands, known or not
     #[arg(long)]
     pub again: bool,
+    /// Takes ended jobs of an export over as history, under their ids
+    #[arg(long, conflicts_with_all = ["watch", "dry_run", "again"])]
+    pub as_history: bool,
     /// Lists the files that are watched
     #[arg(long, conflicts_with = "stop")]
     pub list: bool,
@@ -76,6 +81,7 @@ pub async fn run(args: ImportArgs, app: &App) -> Result<ExitCode, CliError> {
     match (&args.file, &args.stop) {
         (_, Some(file)) => stop(&args, file, app).await,
         (Some(file), None) if args.watch => watch(&args, file, app).await,
+        (Some(file), None) if args.as_history => history(&args, file, app).await,
         (Some(file), None) => import(&args, file, app).await,
         (None, None) => list(&args, app).await,
     }
@@ -110,15 +116,12 @@ async fn watch(args: &ImportArgs, file: &str, app: &App) -> Result<ExitCode, Cli
     let watch = Watch { file: path, format: args.format.0, usual: usual::spec()?, again: args.again };
     let Watching { watched, before, imported, refused, doubtful } = app.started().await?.watch(&watch).await?;
     let report = ImportReport {
-        file: watched.file.clone(),
-        format: watched.format,
         entries: imported.entries,
         refused,
         doubtful,
         notes: imported.notes,
         stopped: imported.stopped,
-        ended: 0,
-        running: vec![],
+        ..report(watched.file.clone(), watched.format)
     };
     let code = told(args, &report, app)?;
     if !args.quiet && !args.json {
@@ -146,41 +149,87 @@ async fn import(args: &ImportArgs, typed: &str, app: &App) -> Result<ExitCode, C
         app.ui.note(&format!("{} is read as {}", source.name, format.word()));
     }
     let mut report = ImportReport {
-        file: source.name.clone(),
-        format: Some(format),
-        entries: vec![],
         refused,
         doubtful,
-        notes: vec![],
-        stopped: None,
         ended: past.iter().filter(|past| past.ended).count() as u64,
-        running: past.iter().filter(|past| !past.ended).map(|past| past.id.clone()).collect(),
+        running: past.into_iter().filter(|past| !past.ended).map(|past| past.id).collect(),
+        ..report(source.name.clone(), Some(format))
     };
-    if !entries.is_empty() {
-        let usual = usual::spec()?;
-        let import = Import {
-            file: source.name,
-            folder: source.folder,
-            usual,
-            entries,
-            again: args.again,
-            dry_run: args.dry_run,
-        };
-        send(import, &mut report, app).await?;
+    send(args, &source, entries, &mut report, app).await?;
+    told(args, &report, app)
+}
+
+/// Nothing came of it yet.
+fn report(file: String, format: Option<Format>) -> ImportReport {
+    let (entries, refused, doubtful, notes, running) = (vec![], vec![], vec![], vec![], vec![]);
+    ImportReport { file, format, entries, refused, doubtful, notes, stopped: None, ended: 0, history: None, running }
+}
+
+/// Ended jobs go over as they stand in the file, some thousand lines at a time; those that wait are queued.
+async fn history(args: &ImportArgs, typed: &str, app: &App) -> Result<ExitCode, CliError> {
+    if let Some(format) = args.format.0.filter(|format| *format != Format::Jsonl) {
+        let error = format!("--as-history reads exports, which are jsonl and not {}", format.word());
+        return Err(Usage::new(error, "nexus export > FILE makes one").of("import"));
     }
+    let mut source = file::open(typed)?;
+    let client = app.started().await?;
+    let mut report = report(source.name.clone(), Some(Format::Jsonl));
+    let mut total = TakenOver::default();
+    let (mut entries, mut running) = (Vec::new(), Vec::new());
+    let mut chunks = file::Chunks::of(&mut source);
+    while let Some(chunk) = chunks.next()? {
+        let part = chunk.read();
+        report.refused.extend(part.refused);
+        report.doubtful.extend(part.doubtful);
+        entries.extend(part.entries);
+        running.extend(part.running);
+        if let Some(lines) = part.ended {
+            let over = client.take_over(chunk.first_line, lines).await?;
+            total.taken += over.taken;
+            total.known += over.known;
+            total.refused.extend(over.refused);
+        }
+        if app.ui.err_is_terminal() {
+            app.ui.draw_line(&format!("{} taken over", total.taken + total.known));
+        }
+    }
+    if app.ui.err_is_terminal() {
+        app.ui.draw_line("");
+    }
+    report.refused.append(&mut total.refused);
+    report.history = Some(total);
+    report.refused.extend(file::settle_parents(&mut entries, &running));
+    report.refused.sort_by_key(|refused| refused.line);
+    report.running = running.into_iter().map(|past| past.id).collect();
+    send(args, &source, entries, &mut report, app).await?;
     told(args, &report, app)
 }
 
 /// Some thousand at a time, unless they are named by what the file calls them.
-async fn send(import: Import, report: &mut ImportReport, app: &App) -> Result<(), CliError> {
+async fn send(
+    args: &ImportArgs,
+    source: &Source,
+    entries: Vec<Entry>,
+    report: &mut ImportReport,
+    app: &App,
+) -> Result<(), CliError> {
+    if entries.is_empty() {
+        return Ok(());
+    }
     let client = app.started().await?;
-    let Import { entries, .. } = import;
     let total = entries.len();
-    let together = match import.dry_run || entries.iter().any(|entry| entry.id.is_some()) {
+    let together = match args.dry_run || entries.iter().any(|entry| entry.id.is_some()) {
         true => total,
         false => TOGETHER,
     };
-    let mut part = Import { entries: vec![], ..import };
+    let mut part = Import {
+        file: source.name.clone(),
+        folder: source.folder.clone(),
+        usual: usual::spec()?,
+        entries: vec![],
+        again: args.again,
+        dry_run: args.dry_run,
+    };
     let mut entries = entries.into_iter();
     loop {
         part.entries = entries.by_ref().take(together).collect();

@@ -8,6 +8,7 @@ pub mod config;
 pub mod demo;
 pub mod doctor;
 pub mod edit;
+pub mod export;
 pub mod first;
 pub mod forget;
 pub mod gpus;

@@ -100,14 +100,23 @@ fn summary(report: &ImportReport, known: &BTreeMap<&str, u64>, repeated: u64) ->
             more => format!("{more} lines repeat others of the file; --again queues each"),
         });
     }
+    if let Some(history) = &report.history {
+        lines.push(format!("{} taken over as history", counted(history.taken, "ended job")));
+        if history.known > 0 {
+            lines.push(format!("{} there before, and left as they are", counted(history.known, "ended job")));
+        }
+    }
     if report.ended > 0 {
         lines.push(format!("{} left out: ended; --as-history takes them over", counted(report.ended, "job")));
     }
     if !report.running.is_empty() {
         lines.push(format!("left out, since they ran when this was exported: {}", report.running.join(" ")));
     }
-    let nothing =
-        report.entries.is_empty() && report.refused.is_empty() && report.ended == 0 && report.running.is_empty();
+    let nothing = report.entries.is_empty()
+        && report.refused.is_empty()
+        && report.ended == 0
+        && report.running.is_empty()
+        && report.history.is_none();
     if nothing && report.format.is_some() {
         lines.push(format!("there is no job in {}", report.file));
     }

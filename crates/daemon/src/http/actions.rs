@@ -55,7 +55,8 @@ impl App {
                 let fail = |error: StoreError| error.problem();
                 let Some(row) = reader.job(&id).map_err(fail)? else { continue };
                 dirs.extend(reader.runs(row.n).map_err(fail)?.into_iter().map(|run| run.dir));
-                checkpoints.insert(row.checkpoints_of().to_string());
+                // What is no id leads elsewhere.
+                checkpoints.extend(row.checkpoints_of().parse().map(|of: JobId| of.to_string()).ok());
             }
             Ok((dirs, checkpoints))
         })

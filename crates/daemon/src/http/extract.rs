@@ -20,6 +20,17 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
     }
 }
 
+/// The body as it is.
+pub struct Raw(pub Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for Raw {
+    type Rejection = Failed;
+
+    async fn from_request(request: Request, state: &S) -> Result<Raw, Failed> {
+        Bytes::from_request(request, state).await.map(Raw).map_err(|error| unreadable(error.to_string()))
+    }
+}
+
 /// The query of the path.
 pub struct Asked<T>(pub T);
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
 use axum::extract::{Path, State};
-use nexus_api::env::looks_secret;
+use nexus_api::env::{Env, looks_secret};
 use nexus_api::jobs::{
     Job, JobDetail, JobQuery, JobSpec, Note, Rerun, State as Word, Submitted, Waiting as WaitingWord,
 };
@@ -21,7 +21,7 @@ use super::{App, Shared};
 use crate::engine::Message;
 use crate::select::select;
 use crate::store::{Filter, JobRow, Reader, StoreError, parents};
-use crate::{checks, clock, view, words};
+use crate::{checks, clock, own_env, view, words};
 
 /// Jobs of one submission.
 const MOST_JOBS: usize = 1_000_000;
@@ -134,7 +134,8 @@ pub async fn rerun(State(app): State<Shared>, Sent(rerun): Sent<Rerun>) -> Resul
                 if let Some(of) = &checkpoint_of {
                     checkpoints_are_free(reader, &id, of, &specs)?;
                 }
-                let mut env = reader.env(&id).map_err(fail)?;
+                let mut env = if row.is_past() { own_env::env() } else { Env::new() };
+                env.extend(reader.env(&id).map_err(fail)?);
                 // Dropped when the job ended: the caller's values stand in, for the names it had.
                 let from_caller = secrets.iter().filter(|(name, _)| looks_secret(name));
                 let from_caller = from_caller.filter(|(name, _)| row.secret_names.contains(name));
@@ -191,7 +192,7 @@ fn checked(mut specs: Vec<JobSpec>, copies: usize) -> Result<Vec<JobSpec>, Probl
     Ok(specs.into_iter().flat_map(|spec| std::iter::repeat_n(spec, copies)).collect())
 }
 
-fn filter(query: &JobQuery) -> Result<Filter, Problem> {
+pub(super) fn filter(query: &JobQuery) -> Result<Filter, Problem> {
     let mut states = Vec::new();
     for word in query.state.iter().flat_map(|text| text.split(',')).filter(|word| !word.is_empty()) {
         match word {

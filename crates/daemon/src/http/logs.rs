@@ -67,6 +67,12 @@ pub async fn log(
         None if query.follow && !state.has_ended() => None,
         None => return Err(Failed(Problem::NoLog { id, attempt: None })),
     };
+    if let Some(attempt) = attempt.filter(|_| state.has_ended()) {
+        let dir = app.dir_of(&id, attempt).await?;
+        if !block_in_place(|| dir.is_dir()) {
+            return Err(Failed(Problem::LogsGone { id, path: dir.display().to_string() }));
+        }
+    }
     let (sender, body) = stream::body();
     let follower = Follower { app, id, which, tail: query.tail, follow: query.follow, from: None, events, sender };
     tokio::spawn(follower.run(attempt));

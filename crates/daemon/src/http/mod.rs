@@ -5,11 +5,14 @@ mod changes;
 mod config;
 mod edit;
 mod events;
+mod export;
 mod extract;
 mod gpus;
+mod history;
 mod import;
 mod jobs;
 mod logs;
+mod past;
 mod problem;
 mod screens;
 mod service;
@@ -98,6 +101,8 @@ pub fn router(app: Shared) -> Router {
         .route("/v1/jobs/{id}/log", get(logs::log))
         .route("/v1/jobs/{id}/why", get(why::why))
         .route("/v1/jobs/{id}/terminal", get(terminal::terminal))
+        .route("/v1/export", get(export::export))
+        .route("/v1/history", post(history::take_over))
         .route("/v1/import", post(import::import))
         .route("/v1/watches", get(import::watches).post(import::watch).delete(import::end_watch))
         .route("/v1/events", get(events::follow))

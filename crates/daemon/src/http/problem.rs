@@ -20,7 +20,8 @@ impl IntoResponse for Failed {
             Problem::NoSuchJob { .. }
             | Problem::NothingMatches { .. }
             | Problem::NotWatched { .. }
-            | Problem::NoLog { .. } => StatusCode::NOT_FOUND,
+            | Problem::NoLog { .. }
+            | Problem::LogsGone { .. } => StatusCode::NOT_FOUND,
             Problem::WrongState { .. }
             | Problem::NotUnique { .. }
             | Problem::CheckpointsInUse { .. }

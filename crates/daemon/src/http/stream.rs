@@ -17,6 +17,35 @@ pub fn body() -> (mpsc::Sender<Bytes>, Body) {
     (sender, Body::new(Parts { receiver }))
 }
 
+/// An answer that must not look whole when it is not: it is cut off, as a broken connection, unless `None` was sent
+/// before the sender is dropped.
+pub fn whole_body() -> (mpsc::Sender<Option<Bytes>>, Body) {
+    let (sender, receiver) = mpsc::channel(IN_FLIGHT);
+    (sender, Body::new(WholeParts { receiver }))
+}
+
+/// What was read ended before it was whole.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer broke off")]
+struct BrokeOff;
+
+struct WholeParts {
+    receiver: mpsc::Receiver<Option<Bytes>>,
+}
+
+impl http_body::Body for WholeParts {
+    type Data = Bytes;
+    type Error = BrokeOff;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokeOff>>> {
+        self.receiver.poll_recv(context).map(|part| match part {
+            Some(Some(bytes)) => Some(Ok(Frame::data(bytes))),
+            Some(None) => None,
+            None => Some(Err(BrokeOff)),
+        })
+    }
+}
+
 struct Parts {
     receiver: mpsc::Receiver<Bytes>,
 }

@@ -54,7 +54,7 @@ impl<'a> Reader<'a> {
         let Entry { line, command, options: mut said, env: own, id: known_as, .. } = entry;
         let mut spec = self.usual.clone();
         if let Some(out) = said.get_mut("out").filter(|out| !out.is_empty()) {
-            *out = whole(out, Path::new(&spec.cwd));
+            *out = whole(out, self.folder);
         }
         for (name, value) in &said {
             set(&mut spec, name, value).map_err(|error| format!("{name}: {error}"))?;

@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use nexus_api::command::{Command, quote};
-use nexus_api::env::{Env, is_reserved};
 use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
 use nexus_api::queue_text::{Entry, Header, MOST_IN_FILE, OPTIONS_MARK, REFUSED_MARK, Read, Refused, read, write};
@@ -21,6 +20,7 @@ use super::file::{self, OldFile};
 use crate::checks;
 use crate::engine::Message;
 use crate::file_watch::Eye;
+use crate::own_env;
 use crate::queue_edit::Waiting;
 use crate::store::{Reader, StoreError};
 
@@ -345,11 +345,7 @@ impl Keeper {
 
     /// A line before anything is said in it: the service's own environment, the user's home.
     fn usual(&self) -> JobSpec {
-        let vars =
-            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        let mut env: Env = vars.filter(|(name, _)| !is_reserved(name)).collect();
-        env.extend(["PAGER", "GIT_PAGER"].map(|name| (name.to_string(), "cat".to_string())));
-        JobSpec { env, ..JobSpec::new(Command::Shell(String::new()), self.inbox.user_home.clone()) }
+        JobSpec { env: own_env::env(), ..JobSpec::new(Command::Shell(String::new()), self.inbox.user_home.clone()) }
     }
 }
 

@@ -3,7 +3,9 @@
 //! What is answered is on disk: WAL with an fsync at every commit, or a rollback journal on a network
 //! file system, where WAL would lose data.
 
+mod export;
 mod fill;
+mod history;
 mod read;
 mod restore;
 mod spec;
@@ -21,9 +23,11 @@ use nexus_api::problem::Problem;
 use nexus_core::ids::JobId;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction};
 
+pub use export::{Envs, View};
+pub use history::{PastJob, PastRun, Took};
 pub use read::{Filter, JobRow, Reader, RunRow};
 pub use restore::parents;
-pub use spec::Launch;
+pub use spec::{Launch, past_texts};
 pub use watches::{Seen, WatchChange, WatchRow};
 pub use write::{Batch, EditedRow, JobEnv, NewRow, machine_name};
 
@@ -105,6 +109,8 @@ pub struct Store {
     db: Connection,
     /// Number of the next job.
     next_n: i64,
+    /// Number of the next that is taken over.
+    next_past: i64,
     env_cache: spec::EnvCache,
     /// A secret was deleted: its bytes may still be in the WAL.
     secrets_dropped: bool,
@@ -122,10 +128,13 @@ impl Store {
         }
         set_up(&db, network).map_err(open)?;
         migrate(&mut db, path, format)?;
-        let next_n = db.query_row("SELECT coalesce(max(n), 0) + 1 FROM jobs", [], |row| row.get(0)).map_err(open)?;
+        let next_n = "SELECT max(coalesce(max(n), 0), 0) + 1 FROM jobs";
+        let next_n = db.query_row(next_n, [], |row| row.get(0)).map_err(open)?;
+        let next_past = history::next_number(&db).map_err(open)?;
         // A service that was killed may have left some.
         let secrets_dropped = true;
-        Ok(Store { path: path.to_path_buf(), db, next_n, env_cache: spec::EnvCache::default(), secrets_dropped })
+        let (path, env_cache) = (path.to_path_buf(), spec::EnvCache::default());
+        Ok(Store { path, db, next_n, next_past, env_cache, secrets_dropped })
     }
 
     pub fn meta(&self, key: &str) -> Result<Option<String>, StoreError> {
@@ -164,7 +173,7 @@ impl Store {
 
     /// How many jobs were ever taken; ids grow longer with it.
     pub fn jobs_taken(&self) -> u64 {
-        u64::try_from(self.next_n - 1).unwrap_or(0)
+        u64::try_from(self.next_n - 1).unwrap_or(0) + self.past_jobs()
     }
 
     /// Whether deleted secrets still stand in the WAL.
@@ -207,20 +216,29 @@ impl Readers {
 
     /// Runs `read` on a connection, with one consistent view of the database.
     pub fn read<T>(&self, read: impl FnOnce(&read::Reader) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        let idle = self.idle.lock().expect("no reader panics while it holds the lock").pop();
-        let db = match idle {
-            Some(db) => db,
-            None => open_reader(&self.path).map_err(|source| StoreError::Open { path: self.path.clone(), source })?,
-        };
+        let db = self.connection()?;
         let fail = |source| StoreError::Read { path: self.path.clone(), source };
         db.execute_batch("BEGIN").map_err(fail)?;
         let answer = read(&read::Reader { db: &db, path: &self.path });
         db.execute_batch("COMMIT").map_err(fail)?;
+        self.keep(db);
+        answer
+    }
+
+    fn connection(&self) -> Result<Connection, StoreError> {
+        let idle = self.idle.lock().expect("no reader panics while it holds the lock").pop();
+        match idle {
+            Some(db) => Ok(db),
+            None => open_reader(&self.path).map_err(|source| StoreError::Open { path: self.path.clone(), source }),
+        }
+    }
+
+    /// For the next reader.
+    fn keep(&self, db: Connection) {
         let mut idle = self.idle.lock().expect("no reader panics while it holds the lock");
         if idle.len() < IDLE_READERS {
             idle.push(db);
         }
-        answer
     }
 }
 

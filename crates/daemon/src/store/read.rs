@@ -50,6 +50,11 @@ pub struct JobRow {
 }
 
 impl JobRow {
+    /// Whether it was taken over as history: then little is known of its environment.
+    pub fn is_past(&self) -> bool {
+        self.n < 0
+    }
+
     /// The job by which the folder of its checkpoints is named: itself, or the one that it goes on from.
     pub fn checkpoints_of(&self) -> &str {
         self.spec.checkpoint_of.as_deref().unwrap_or(&self.id)
@@ -82,7 +87,7 @@ pub struct Filter {
     pub limit: Option<u64>,
 }
 
-const JOB: &str = "SELECT jobs.n, id, state, reason, exit_code, signal, command, spec, jobs.runs,
+pub(super) const JOB: &str = "SELECT jobs.n, id, state, reason, exit_code, signal, command, spec, jobs.runs,
         (SELECT group_concat(tag, char(10)) FROM tags WHERE tags.n = jobs.n),
         submitted_at, jobs.started_at, jobs.ended_at,
         runs.machine, runs.gpus, runs.simulated, runs.pid, runs.outcome, place_priority, turn, runs.dir,
@@ -233,12 +238,14 @@ impl Reader<'_> {
         Ok(rows)
     }
 
-    /// Failed since `since`, newest first.
+    /// Failed here since `since`, newest first. What was taken over is no news.
     pub fn failures(&self, since: Time, limit: u64) -> Result<Vec<JobRow>, StoreError> {
-        let filter = Filter { states: vec![State::Failed], since: Some(Time(since.0 + 1)), limit: Some(limit) };
-        let mut rows = self.list(&filter)?;
-        rows.reverse();
-        Ok(rows)
+        // The plus keeps the walk on the index of ends.
+        let sql = format!(
+            "{JOB} WHERE state = 'failed' AND jobs.ended_at IS NOT NULL AND jobs.ended_at > ?1 AND +jobs.n > 0
+             ORDER BY jobs.ended_at DESC, jobs.n DESC LIMIT ?2"
+        );
+        self.jobs(&sql, [since.0, i64::try_from(limit).unwrap_or(i64::MAX)])
     }
 
     /// Place in the queue, from 1; none beyond a reader's patience.
@@ -341,7 +348,7 @@ impl Reader<'_> {
     }
 }
 
-fn job_row(row: &Row) -> rusqlite::Result<JobRow> {
+pub(super) fn job_row(row: &Row) -> rusqlite::Result<JobRow> {
     let stored: StoredSpec = json(row, 7)?;
     let gpus: Option<String> = row.get(14)?;
     let tags: Option<String> = row.get(9)?;
@@ -372,7 +379,7 @@ fn job_row(row: &Row) -> rusqlite::Result<JobRow> {
     })
 }
 
-fn run_row(row: &Row) -> rusqlite::Result<RunRow> {
+pub(super) fn run_row(row: &Row) -> rusqlite::Result<RunRow> {
     let outcome: Option<String> = row.get(7)?;
     Ok(RunRow {
         number: row.get(0)?,

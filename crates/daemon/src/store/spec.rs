@@ -51,6 +51,11 @@ pub(super) fn env_text(env: &Env) -> (String, String) {
     (hash, text)
 }
 
+/// What is stored of a job that is taken over: its spec, and its environment behind its hash.
+pub fn past_texts(spec: &JobSpec, secret_names: Vec<String>, env: &Env) -> (String, (String, String)) {
+    (stored_spec(spec, secret_names), env_text(env))
+}
+
 impl Store {
     /// None for a job that does not exist.
     pub fn launch(&mut self, run: RunId) -> Result<Option<Launch>, StoreError> {

@@ -4,6 +4,7 @@ mod clients;
 mod config;
 mod database;
 mod disk;
+mod export;
 mod folders;
 mod homes;
 mod input;

@@ -22,6 +22,8 @@ mod edit;
 mod edit_job;
 mod environments;
 mod environments_conda;
+mod export;
+mod export_again;
 mod first;
 mod forget;
 mod gpu_arg;

@@ -1,0 +1,121 @@
+//! A job as `nexus export` writes it: a line of JSON, or a row of a table. Described in `docs/export.md`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::env::Env;
+use crate::jobs::{Job, RetryOn, Run, Session};
+
+/// Format of a line. A newer one is refused by those who read it.
+pub const FORMAT: u32 = 1;
+
+/// A job with all that a new one like it needs, and its attempts. What an option does not say is absent.
+///
+/// `waiting` and `position` of the job are null: they are of the moment, and an export takes its time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Exported {
+    pub format: u32,
+    #[serde(flatten)]
+    pub job: Job,
+    #[serde(default)]
+    pub runs: Vec<Run>,
+    /// As in its spec, as are the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conda: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub venv: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_arg: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_rule: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after_any: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub retry_on: Vec<RetryOn>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unique: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tty: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<Session>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub one_terminal: bool,
+    /// It is held now.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hold: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_of: Option<String>,
+    /// The job that it was to come after, and that did not complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_by: Option<String>,
+    /// Variables that were given for this job; none that looks like a secret.
+    #[serde(default, skip_serializing_if = "Env::is_empty")]
+    pub env: Env,
+    /// Names of those that do. Their values are nowhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secret_names: Vec<String>,
+}
+
+/// The first line of a table.
+pub const CSV_HEADER: &str = "id,state,reason,exit_code,signal,name,project,priority,command,gpus,machine,attempts,\
+    submitted_at,started_at,ended_at,runtime_seconds,cwd,tags\n";
+
+/// A job as a row of it, the newline included.
+pub fn csv_row(job: &Job) -> String {
+    fn told(value: Option<impl ToString>) -> String {
+        value.map(|value| value.to_string()).unwrap_or_default()
+    }
+    let gpus = job.gpus.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
+    let cells = [
+        job.id.clone(),
+        job.state.word().to_string(),
+        told(job.reason.as_ref()),
+        told(job.exit_code),
+        told(job.signal),
+        told(job.name.as_ref()),
+        told(job.project.as_ref()),
+        job.priority.to_string(),
+        job.command.clone(),
+        gpus,
+        told(job.machine.as_ref()),
+        job.attempt.to_string(),
+        job.submitted_at.clone(),
+        told(job.started_at.as_ref()),
+        told(job.ended_at.as_ref()),
+        told(job.runtime_seconds),
+        job.cwd.clone(),
+        job.tags.join(","),
+    ];
+    cells.iter().map(|cell| quoted(cell)).collect::<Vec<_>>().join(",") + "\n"
+}
+
+/// As RFC 4180 has it: in quotes where something inside would be taken for the end of the cell.
+fn quoted(cell: &str) -> String {
+    match cell.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_quoted_where_they_must_be() {
+        for (cell, expected) in [
+            ("", ""),
+            ("a b", "a b"),
+            ("a,b", "\"a,b\""),
+            ("say \"x\"", "\"say \"\"x\"\"\""),
+            ("two\nlines", "\"two\nlines\""),
+            ("cr\r", "\"cr\r\""),
+            ("=1+1", "=1+1"),
+        ] {
+            assert_eq!(quoted(cell), expected, "{cell:?}");
+        }
+    }
+}

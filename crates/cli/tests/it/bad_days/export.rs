@@ -1,0 +1,125 @@
+//! Exports whose readers stall or leave, and those that break off.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+
+use nexus_testkit::{Nexus, Output, alive, kill, signal, until};
+
+use super::mounts::Mount;
+use super::{is_root, lives};
+use crate::NEXUS;
+
+/// Enough that no buffer between service and reader holds it.
+const MANY: &str = "6000";
+
+fn with_many() -> Nexus {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    nexus.ok(&["add", "--quiet", "--hold", "-x", MANY, "--", "true"]);
+    nexus
+}
+
+/// Somebody who asked for all jobs and reads only the beginning.
+fn stalled(nexus: &Nexus) -> UnixStream {
+    let mut stream = UnixStream::connect(nexus.home().join("nexus.sock")).expect("the service listens");
+    stream.write_all(b"GET /v1/export HTTP/1.1\r\nhost: nexus\r\n\r\n").unwrap();
+    stream.read_exact(&mut [0; 200]).unwrap();
+    stream
+}
+
+#[test]
+fn a_reader_that_stalls_or_leaves_blocks_nobody() {
+    let nexus = with_many();
+    let readers: Vec<UnixStream> = (0..20).map(|_| stalled(&nexus)).collect();
+    lives(&nexus);
+    // While somebody reads, the log before the database cannot be emptied; and a secret stays in it.
+    let id = nexus.add_with(&["--hold", "--env", "MY_TOKEN=xyzzy"], "true");
+    nexus.ok(&["remove", &id]);
+    let log = nexus.home().join("nexus.db-wal");
+    until("the log is emptied", || (std::fs::metadata(&log).map_or(0, |found| found.len()) == 0).then_some(()));
+    drop(readers);
+    lives(&nexus);
+    let reader = stalled(&nexus);
+    let service = nexus.service_pid();
+    nexus.ok(&["stop"]);
+    assert!(!alive(service), "a stop does not wait for it");
+    drop(reader);
+}
+
+#[test]
+fn a_closed_pipe_ends_it_in_silence() {
+    let nexus = with_many();
+    let mut child = nexus.command(&["export"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdout.take().unwrap().read_exact(&mut [0; 100]).unwrap();
+    let done = Output::new("export".into(), child.wait_with_output().unwrap()).expect_code(0);
+    assert_eq!(done.stderr, "");
+    lives(&nexus);
+}
+
+#[test]
+fn one_that_breaks_off_does_not_look_whole() {
+    let nexus = with_many();
+    let mut child = nexus.command(&["export"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    out.read_exact(&mut [0; 100]).unwrap();
+    nexus.kill_service();
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).unwrap();
+    let done = Output::new("export".into(), child.wait_with_output().unwrap()).expect_code(1);
+    assert!(done.stderr.starts_with("error: the export broke off after "), "{done}");
+    assert!(done.stderr.contains("service.log tells which\nhint: nexus doctor"), "{done}");
+
+    // To a file: the old one stays, and nothing half lies beside it. A pipe in the reader's way makes it slow.
+    nexus.ok(&["start"]);
+    let file = nexus.file("jobs.jsonl", "old");
+    let mut child = nexus.command(&["export", "-o", "jobs.jsonl"]).stderr(Stdio::piped()).spawn().unwrap();
+    let part = nexus.work().join(format!(".jobs.jsonl.{}.part", child.id()));
+    until("it has begun", || (part.exists() || child.try_wait().unwrap().is_some()).then_some(()));
+    kill(child.id(), signal::SIGSTOP);
+    nexus.kill_service();
+    kill(child.id(), signal::SIGCONT);
+    let done = Output::new("export -o".into(), child.wait_with_output().unwrap());
+    assert!(!part.exists(), "{done}");
+    let now = std::fs::read_to_string(file).unwrap();
+    match done.code {
+        1 => assert_eq!(now, "old", "{done}"),
+        // It was faster.
+        _ => assert_eq!(now.lines().count().to_string(), MANY, "{done}"),
+    }
+}
+
+#[test]
+fn an_interrupted_one_leaves_nothing() {
+    let nexus = with_many();
+    // Stopped, the service does not answer, and the client waits.
+    let service = nexus.service_pid();
+    kill(service, signal::SIGSTOP);
+    let child = nexus.command(&["export", "-o", "jobs.jsonl"]).stderr(Stdio::piped()).spawn().unwrap();
+    let part = nexus.work().join(format!(".jobs.jsonl.{}.part", child.id()));
+    until("it has begun", || part.exists().then_some(()));
+    kill(child.id(), signal::SIGINT);
+    let done = Output::new("export -o".into(), child.wait_with_output().unwrap());
+    kill(service, signal::SIGCONT);
+    assert_eq!((done.code, done.stderr.as_str()), (130, "interrupted: jobs.jsonl was not written\n"), "{done}");
+    assert_eq!(std::fs::read_dir(nexus.work()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_full_disk_leaves_the_old_file() {
+    if !is_root() {
+        return;
+    }
+    let nexus = with_many();
+    let folder = nexus.work().join("small");
+    let _mount = Mount::small(&folder, "size=256k");
+    let file = folder.join("jobs.jsonl");
+    std::fs::write(&file, "old").unwrap();
+    let said = nexus.fails(1, &["export", "-o", "small/jobs.jsonl"]);
+    assert_eq!(
+        said,
+        "error: small/jobs.jsonl was not written\nNo space left on device\nhint: -o FILE names another place\n"
+    );
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "old");
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+    nexus.ok(&["stop", "-y"]);
+}

@@ -1,0 +1,29 @@
+//! Ended jobs of elsewhere. The World does not know ended jobs, so nothing is decided and nothing is done: they have a
+//! transaction of their own, and one that fails is nobody else's failure.
+
+use nexus_api::problem::Problem;
+
+use super::{Engine, Turn};
+use crate::home;
+use crate::store::{PastJob, Took};
+
+impl Engine {
+    pub(super) fn take_over(&mut self, jobs: &[PastJob], turn: &mut Turn) -> Result<Vec<Took>, Problem> {
+        if self.world.stopping() {
+            return Err(Problem::Stopping);
+        }
+        let free_bytes = self.disk_space();
+        if free_bytes < home::DISK_RESERVE {
+            return Err(Problem::DiskFull { path: self.home_dir.display().to_string(), free_bytes });
+        }
+        let (world, new) = (&self.world, &turn.batch.new);
+        let is_live = |id| world.job(id).is_some() || new.contains_key(&id);
+        let took = self.store.take_over(jobs, is_live).map_err(|error| error.problem())?;
+        let taken = took.iter().filter(|took| **took == Took::Taken).count();
+        if taken > 0 {
+            let noun = if taken == 1 { "job" } else { "jobs" };
+            turn.lines.push(format!("{taken} ended {noun} taken over as history by user"));
+        }
+        Ok(took)
+    }
+}

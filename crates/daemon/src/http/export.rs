@@ -1,0 +1,221 @@
+//! All jobs, one after the other, to whoever reads them: however many there are, however slowly they are read.
+//!
+//! A view of the database that is kept lets the write-ahead log grow and keeps deleted secrets in it; on a network file
+//! system nobody can write meanwhile. So a view is kept for a moment only, and jobs that come later are told as they
+//! are then. Each is told once, and those that are submitted after the beginning not at all.
+
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use nexus_api::export::{CSV_HEADER, Exported, FORMAT, csv_row};
+use nexus_api::jobs::{JobQuery, JobSpec, State as Word};
+use nexus_api::problem::Problem;
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use tokio::task::{block_in_place, spawn_blocking};
+use tokio::time::{Instant, timeout_at};
+
+use super::extract::Asked;
+use super::jobs::filter;
+use super::problem::Failed;
+use super::{Shared, stream};
+use crate::engine::Message;
+use crate::store::{Envs, Filter, JobRow, Reader, RunRow, StoreError, View};
+use crate::{clock, view};
+
+/// How long a view is kept.
+const VIEW_LASTS: Duration = Duration::from_millis(500);
+
+/// Bytes sent at once, about.
+const PIECE: usize = 64 << 10;
+
+#[derive(Deserialize)]
+pub struct ExportQuery {
+    format: Option<String>,
+    /// As in a listing; so the next. Nothing said: all jobs.
+    state: Option<String>,
+    since: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Jsonl,
+    Csv,
+}
+
+pub async fn export(State(app): State<Shared>, Asked(query): Asked<ExportQuery>) -> Result<Response, Failed> {
+    let ExportQuery { format, state, since } = query;
+    let (format, content_type) = match format.as_deref() {
+        None | Some("jsonl") => (Format::Jsonl, "application/jsonl"),
+        Some("csv") => (Format::Csv, "text/csv; charset=utf-8"),
+        Some(other) => {
+            let (field, value) = ("format".into(), other.to_string());
+            return Err(Failed(Problem::BadField { field, value, want: "jsonl or csv".into() }));
+        }
+    };
+    let filter = filter(&JobQuery { state, since, ..JobQuery::default() })?;
+    let (sender, body) = stream::whole_body();
+    let walk = Walk { app, filter, format, view: None, until: Instant::now(), place: None, envs: Envs::default() };
+    tokio::spawn(send(walk, sender));
+    Ok(([(header::CONTENT_TYPE, content_type)], body).into_response())
+}
+
+/// Sends all there is. One that fails breaks off, so that nobody takes it for the whole.
+async fn send(mut walk: Walk, sender: mpsc::Sender<Option<Bytes>>) {
+    let header = Bytes::from_static(CSV_HEADER.as_bytes());
+    if walk.format == Format::Csv && sender.send(Some(header)).await.is_err() {
+        return;
+    }
+    loop {
+        let read = spawn_blocking(move || {
+            let piece = walk.piece();
+            (walk, piece)
+        });
+        let Ok((back, piece)) = read.await else { return };
+        walk = back;
+        let piece = match piece {
+            Ok(piece) => piece.map(Bytes::from),
+            Err(error) => {
+                let line = format!("Error: an export broke off: {}", error.problem());
+                // A service that stops has broken it off itself.
+                let _ = walk.app.post(Message::Log(vec![line]));
+                return;
+            }
+        };
+        let over = match &piece {
+            None => true,
+            // Nothing that fits the filter so far.
+            Some(piece) if piece.is_empty() => continue,
+            Some(_) => false,
+        };
+        let room = match timeout_at(walk.until, sender.reserve()).await {
+            Ok(room) => room,
+            Err(_) => {
+                block_in_place(|| walk.let_go());
+                sender.reserve().await
+            }
+        };
+        // The client went away.
+        let Ok(room) = room else { return };
+        room.send(piece);
+        if over {
+            return;
+        }
+    }
+}
+
+/// On its way through the jobs.
+struct Walk {
+    app: Shared,
+    filter: Filter,
+    format: Format,
+    view: Option<View>,
+    /// When the view is let go.
+    until: Instant,
+    /// None before the first look.
+    place: Option<Place>,
+    envs: Envs,
+}
+
+/// By numbers of jobs.
+#[derive(Clone, Copy)]
+struct Place {
+    after: i64,
+    last: i64,
+}
+
+impl Drop for Walk {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+impl Walk {
+    fn let_go(&mut self) {
+        if let Some(view) = self.view.take() {
+            self.app.readers.close(view);
+        }
+    }
+
+    /// The next jobs as text; none when all were told.
+    fn piece(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
+        if self.until <= Instant::now() {
+            self.let_go();
+        }
+        let view = match self.view.take() {
+            Some(view) => view,
+            None => {
+                self.until = Instant::now() + VIEW_LASTS;
+                self.app.readers.view()?
+            }
+        };
+        let piece = self.read(&view.reader());
+        self.view = Some(view);
+        piece
+    }
+
+    fn read(&mut self, reader: &Reader) -> Result<Option<Vec<u8>>, StoreError> {
+        let mut place = match self.place {
+            Some(place) => place,
+            None => Place { after: i64::MIN, last: reader.last_number()?.unwrap_or(i64::MIN) },
+        };
+        let mut text = Vec::with_capacity(2 * PIECE);
+        while text.len() < PIECE {
+            let Some(end) = reader.stretch_end(place.after, place.last)? else { break };
+            for (job, runs) in reader.stretch(place.after, end, &self.filter)? {
+                self.tell(reader, job, runs, &mut text)?;
+            }
+            place.after = end;
+            // Few jobs fit the filter: others want to write meanwhile.
+            if self.until <= Instant::now() {
+                self.place = Some(place);
+                return Ok(Some(text));
+            }
+        }
+        self.place = Some(place);
+        Ok((!text.is_empty()).then_some(text))
+    }
+
+    fn tell(&mut self, reader: &Reader, row: JobRow, runs: Vec<RunRow>, text: &mut Vec<u8>) -> Result<(), StoreError> {
+        let nothing = Default::default();
+        let around = view::Surroundings { log_dir: &self.app.log_dir, now: clock::now(), waiting: &nothing };
+        if self.format == Format::Csv {
+            text.extend(csv_row(&view::job(row, None, &around)).into_bytes());
+            return Ok(());
+        }
+        let env = reader.given_env(&row, &mut self.envs)?;
+        let secret_names = row.spec.env_given.iter().filter(|name| row.secret_names.contains(name)).cloned().collect();
+        let (hold, failed_by) = (row.state == Word::Held, row.failed_by.clone());
+        let spec = row.spec.clone();
+        let JobSpec { conda, venv, gpu_arg, by_rule, after, after_any, retry_on, unique, .. } = spec;
+        let JobSpec { out, tty, session, one_terminal, checkpoint_of, .. } = spec;
+        let exported = Exported {
+            format: FORMAT,
+            job: view::job(row, None, &around),
+            runs: runs.into_iter().map(view::run).collect(),
+            conda,
+            venv,
+            gpu_arg,
+            by_rule,
+            after,
+            after_any,
+            retry_on,
+            unique,
+            out,
+            tty,
+            session,
+            one_terminal,
+            hold,
+            checkpoint_of,
+            failed_by,
+            env,
+            secret_names,
+        };
+        serde_json::to_writer(&mut *text, &exported).expect("a job is plain data");
+        text.push(b'\n');
+        Ok(())
+    }
+}

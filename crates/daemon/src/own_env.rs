@@ -1,0 +1,11 @@
+//! The service's own environment: that of jobs which come without one, from a file or from another home.
+
+use nexus_api::env::{Env, is_reserved};
+
+pub fn env() -> Env {
+    let vars =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let mut env: Env = vars.filter(|(name, _)| !is_reserved(name)).collect();
+    env.extend(["PAGER", "GIT_PAGER"].map(|name| (name.to_string(), "cat".to_string())));
+    env
+}

@@ -1,0 +1,223 @@
+//! Ended jobs of elsewhere, put into the history as they are told.
+//!
+//! They stand before all jobs of this home: their numbers count up from far below zero. So the newest job is one that was
+//! submitted here, and the order of the queue has nothing to do with them.
+
+use std::collections::BTreeMap;
+
+use nexus_api::jobs::State;
+use nexus_core::ids::JobId;
+use nexus_core::time::Time;
+use rusqlite::{Transaction, params};
+
+use super::{Connection, Store, StoreError};
+
+/// The number of the first of them. There are two thousand million until those of this home begin.
+const FIRST: i64 = -(1 << 31);
+
+/// An ended job with its runs, as it will lie in the database.
+pub struct PastJob {
+    pub id: JobId,
+    pub state: State,
+    pub reason: Option<String>,
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    /// As shown.
+    pub command: String,
+    /// As stored.
+    pub spec: String,
+    pub name: Option<String>,
+    pub project: Option<String>,
+    pub priority: i32,
+    pub tags: Vec<String>,
+    /// Hash and text of what is known of its environment.
+    pub env: (String, String),
+    pub submitted_at: Time,
+    pub started_at: Option<Time>,
+    pub ended_at: Time,
+    pub same: i64,
+    pub identity: i64,
+    pub failed_by: Option<String>,
+    /// In the order of their numbers; the last has the number of attempts.
+    pub runs: Vec<PastRun>,
+}
+
+pub struct PastRun {
+    pub number: u32,
+    pub machine: String,
+    /// Comma separated.
+    pub gpus: String,
+    pub simulated: bool,
+    pub dir: String,
+    pub planned_at: Time,
+    pub pid: Option<u32>,
+    pub started_at: Option<Time>,
+    pub ended_at: Option<Time>,
+    /// As stored.
+    pub outcome: Option<String>,
+    pub milli: Option<u16>,
+    pub vram_mib: Option<u32>,
+    pub peak_mib: Option<u32>,
+}
+
+/// What became of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Took {
+    Taken,
+    /// It was there.
+    Known,
+    /// Its id is that of another job.
+    Another,
+    /// Its id is that of a job that has not ended.
+    Live,
+}
+
+impl Store {
+    /// All of them in one transaction. `is_live`: ids that are in use and may not be on disk yet.
+    pub fn take_over(&mut self, jobs: &[PastJob], is_live: impl Fn(JobId) -> bool) -> Result<Vec<Took>, StoreError> {
+        let path = self.path.clone();
+        let fail = |source| StoreError::Write { path: path.clone(), source };
+        let transaction = self.db.transaction().map_err(fail)?;
+        let mut writer = Writer { db: &transaction, next: self.next_past, env: None, ended: BTreeMap::new() };
+        let mut took = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            took.push(match is_live(job.id) {
+                true => Took::Live,
+                false => writer.job(job).map_err(fail)?,
+            });
+        }
+        writer.totals().map_err(fail)?;
+        let next = writer.next;
+        transaction.commit().map_err(fail)?;
+        self.next_past = next;
+        Ok(took)
+    }
+
+    /// How many there are, or were.
+    pub(super) fn past_jobs(&self) -> u64 {
+        (self.next_past - FIRST).unsigned_abs()
+    }
+}
+
+/// The number of the next.
+pub(super) fn next_number(db: &Connection) -> rusqlite::Result<i64> {
+    let last: Option<i64> = db.query_row("SELECT max(n) FROM jobs WHERE n < 0", [], |row| row.get(0))?;
+    Ok(last.map_or(FIRST, |last| last.max(FIRST - 1) + 1))
+}
+
+struct Writer<'a> {
+    db: &'a Transaction<'a>,
+    next: i64,
+    /// The hash of the environment that was stored last: mostly it is that of the next, too.
+    env: Option<&'a str>,
+    /// How many ended in each way.
+    ended: BTreeMap<State, i64>,
+}
+
+impl<'a> Writer<'a> {
+    fn job(&mut self, job: &'a PastJob) -> rusqlite::Result<Took> {
+        let n = self.next;
+        assert!(n < 0, "nobody has that much history");
+        let attempts = job.runs.last().map_or(0, |run| run.number);
+        let new = self.run(
+            "INSERT INTO jobs (n, id, state, reason, exit_code, signal, command, spec, name, project, place_priority,
+                               turn, runs, env, submitted_at, started_at, ended_at, same, identity, failed_by)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?1, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
+             ON CONFLICT (id) DO NOTHING",
+            params![
+                n,
+                job.id.as_str(),
+                job.state.word(),
+                job.reason,
+                job.exit_code,
+                job.signal,
+                job.command,
+                job.spec,
+                job.name,
+                job.project,
+                job.priority,
+                attempts,
+                job.env.0,
+                job.submitted_at.0,
+                job.started_at.map(|at| at.0),
+                job.ended_at.0,
+                job.same,
+                job.identity,
+                job.failed_by
+            ],
+        )?;
+        if new == 0 {
+            return self.known(job);
+        }
+        self.next += 1;
+        *self.ended.entry(job.state).or_default() += 1;
+        if self.env != Some(&job.env.0) {
+            self.run("INSERT OR IGNORE INTO envs VALUES (?1, ?2)", params![job.env.0, job.env.1])?;
+            self.env = Some(&job.env.0);
+        }
+        for tag in &job.tags {
+            self.run("INSERT OR IGNORE INTO tags VALUES (?1, ?2)", params![tag, n])?;
+        }
+        for run in &job.runs {
+            self.past_run(n, job.same, run)?;
+        }
+        Ok(Took::Taken)
+    }
+
+    /// Its directory is this home's to clear, and there is nothing in it to be cleared.
+    fn past_run(&self, n: i64, same: i64, run: &PastRun) -> rusqlite::Result<()> {
+        self.run(
+            "INSERT INTO runs (n, number, machine, gpus, cpus, simulated, dir, planned_at, pid, started_at, ended_at,
+                               outcome, tidied, milli, vram_mib, peak_mib)
+             VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 1, ?12, ?13, ?14)",
+            params![
+                n,
+                run.number,
+                run.machine,
+                run.gpus,
+                run.simulated,
+                run.dir,
+                run.planned_at.0,
+                run.pid,
+                run.started_at.map(|at| at.0),
+                run.ended_at.map(|at| at.0),
+                run.outcome,
+                run.milli,
+                run.vram_mib,
+                run.peak_mib
+            ],
+        )?;
+        if let Some(peak_mib) = run.peak_mib {
+            self.run(
+                "INSERT INTO learned VALUES (?1, ?2)
+                 ON CONFLICT (same) DO UPDATE SET peak_mib = max(peak_mib, excluded.peak_mib)",
+                params![same, peak_mib],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// A job of this id is there: the same one, or another.
+    fn known(&self, job: &PastJob) -> rusqlite::Result<Took> {
+        let mut found = self.db.prepare_cached("SELECT command, submitted_at, ended_at FROM jobs WHERE id = ?1")?;
+        found.query_row([job.id.as_str()], |row| {
+            let is_same = row.get_ref(0)?.as_str()? == job.command && row.get::<_, i64>(1)? == job.submitted_at.0;
+            Ok(match row.get::<_, Option<i64>>(2)? {
+                None => Took::Live,
+                Some(_) if is_same => Took::Known,
+                Some(_) => Took::Another,
+            })
+        })
+    }
+
+    fn totals(&self) -> rusqlite::Result<()> {
+        for (state, count) in &self.ended {
+            self.run("UPDATE totals SET count = count + ?2 WHERE state = ?1", params![state.word(), count])?;
+        }
+        Ok(())
+    }
+
+    fn run(&self, sql: &str, parameters: impl rusqlite::Params) -> rusqlite::Result<usize> {
+        self.db.prepare_cached(sql)?.execute(parameters)
+    }
+}
