@@ -17,8 +17,8 @@ use tokio::sync::oneshot;
 
 use super::Inbox;
 use super::file::{self, OldFile};
-use super::watch::Eye;
 use crate::engine::Message;
+use crate::file_watch::Eye;
 use crate::http::checks;
 use crate::queue_edit::Waiting;
 use crate::store::{Reader, StoreError};

@@ -51,6 +51,7 @@ mod service_log;
 mod show;
 mod start;
 mod start_overrides;
+mod state_file;
 mod status;
 mod stop;
 mod unique;
