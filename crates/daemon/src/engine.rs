@@ -124,6 +124,13 @@ pub enum Message {
         skip_unfit: bool,
         reply: Reply<Vec<JobId>>,
     },
+    /// Pauses that somebody wrote into the state file, and a note of what was read there: both are on disk, or neither.
+    FilePauses {
+        pause: GpuSet,
+        resume: GpuSet,
+        note: (&'static str, String),
+        reply: Reply<()>,
+    },
     /// Delete ended jobs; their log folders are the caller's to remove.
     Forget {
         ids: Vec<JobId>,
@@ -205,8 +212,8 @@ struct Watch {
 }
 
 impl Engine {
-    /// Runs until the service stops.
-    pub fn run(mut self) {
+    /// Runs until the service stops; what it knew then.
+    pub fn run(mut self) -> (World, Gpus) {
         let mut watch = Watch {
             seen: Seen::default(),
             narrator: Narrator::of(&self.world),
@@ -234,14 +241,14 @@ impl Engine {
                     self.store.clear_leftovers();
                 }
                 self.log.write(&["Service stopped".into()]);
-                return;
+                return (self.world, self.gpus);
             }
             turn = Turn::default();
             match self.inbox.recv_timeout(self.patience(&watch)) {
                 Ok(message) => self.take(message, &mut turn, &mut watch),
                 Err(RecvTimeoutError::Timeout) if self.store.has_leftovers() => self.store.clear_leftovers(),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => return (self.world, self.gpus),
             }
             self.clear_overdue(&mut watch);
             self.take_waiting(&mut turn, &mut watch);
@@ -343,6 +350,13 @@ impl Engine {
                     Err(refusal) => drop(reply.send(Err(self.refused(refusal, verb)))),
                 }
             }
+            Message::FilePauses { pause, resume, note, reply } => match self.file_pauses(pause, resume, turn) {
+                Ok(()) => {
+                    turn.batch.meta.push(note);
+                    turn.replies.push(Box::new(move |done| drop(reply.send(done))));
+                }
+                Err(problem) => drop(reply.send(Err(problem))),
+            },
             Message::Forget { ids, reply } => match self.forgettable(&ids) {
                 Ok(()) => {
                     turn.batch.forgotten.extend(ids);

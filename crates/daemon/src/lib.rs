@@ -28,6 +28,7 @@ mod select;
 mod service_log;
 mod service_screen;
 mod start;
+mod state_file;
 mod store;
 mod text_file;
 mod view;

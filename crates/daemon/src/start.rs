@@ -36,6 +36,7 @@ use crate::queue_edit::FileNotes;
 use crate::reload::{self, Reload};
 use crate::service_log::ServiceLog;
 use crate::service_screen::ServiceScreen;
+use crate::state_file::{StateFile, View};
 use crate::store::{Readers, Store};
 use crate::{clock, watch_file};
 
@@ -306,6 +307,8 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         Err(problem) => return say(&StartReport::Failed { problem }, ExitCode::FAILURE),
     };
     lock.sign(&home.socket());
+    let readers = Readers::new(&home.database());
+    let state_file = StateFile::keep(parts.reload.state_file(), readers, parts.to_engine.clone(), parts.events.clone());
     let screen = Arc::new(ServiceScreen::new(screens_dir(home)));
     let notes = Arc::new(FileNotes::default());
     let user_home = std::env::var("HOME").ok().filter(|home| home.starts_with('/')).unwrap_or_else(|| "/".into());
@@ -341,9 +344,9 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
     let (engine_ended, ended) = oneshot::channel();
     let engine = parts.engine;
     std::thread::spawn(move || {
-        engine.run();
+        let (world, gpus) = engine.run();
         // Whoever waited for it is gone: the process ends anyway.
-        let _ = engine_ended.send(());
+        let _ = engine_ended.send(View::of(&world, &gpus));
     });
     let (close, closed) = oneshot::channel::<()>();
     let until_closed = async move { drop(closed.await) };
@@ -361,7 +364,10 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
     drop(close);
     let _ = tokio::time::timeout(LAST_ANSWERS, server).await;
     match ended {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(view) => {
+            state_file.end(view).await;
+            ExitCode::SUCCESS
+        }
         // The engine panicked: jobs go on, and the next start finds them.
         Err(_) => ExitCode::FAILURE,
     }

@@ -38,6 +38,9 @@ pub struct StartArgs {
     /// What models need (models.file)
     #[arg(long, value_name = "FILE")]
     pub llm_config: Option<PathBuf>,
+    /// A view of the GPUs in JSON, in which others may pause them (paths.state_file)
+    #[arg(long, value_name = "FILE")]
+    pub state_file: Option<PathBuf>,
     /// Part of its memory in use over which a GPU is shared no further (gpus.mem_threshold)
     #[arg(long, value_name = "PART", allow_hyphen_values = true)]
     pub mem_threshold: Option<String>,
@@ -59,8 +62,6 @@ pub struct StartArgs {
     /// A file of jobs whose new entries are queued, from now on (import --watch)
     #[arg(long, value_name = "FILE")]
     pub jobs_file: Option<String>,
-    #[arg(long, value_name = "FILE", hide = true)]
-    pub state_file: Option<PathBuf>,
 }
 
 pub async fn run(args: StartArgs, app: &App) -> Result<ExitCode, CliError> {
@@ -107,10 +108,8 @@ pub async fn run(args: StartArgs, app: &App) -> Result<ExitCode, CliError> {
 
 /// Keys of the configuration, and what they are to be; each is known to be right.
 fn overrides(args: &StartArgs, here: &Path) -> Result<Vec<(String, String)>, Usage> {
-    if args.state_file.is_some() {
-        return Err(Usage::new("start --state-file is not there yet", "nexus pause GPU, nexus resume GPU"));
-    }
     let llm_config = args.llm_config.as_ref().map(|file| absolute(file, here)).transpose()?;
+    let state_file = args.state_file.as_ref().map(|file| absolute(file, here)).transpose()?;
     let wait = args.assign_retry_wait.as_ref().map(|text| match text.bytes().all(|byte| byte.is_ascii_digit()) {
         true => format!("{text}s"),
         false => text.clone(),
@@ -118,6 +117,7 @@ fn overrides(args: &StartArgs, here: &Path) -> Result<Vec<(String, String)>, Usa
     let given = [
         ("--gpus", "gpus.use", args.gpus.as_deref().map(gpus).transpose()?),
         ("--llm-config", "models.file", llm_config),
+        ("--state-file", "paths.state_file", state_file),
         ("--mem-threshold", "gpus.mem_threshold", args.mem_threshold.clone()),
         ("--load-threshold", "gpus.load_threshold", args.load_threshold.clone()),
         ("--max-assign-attempts", "jobs.start_attempts", args.max_assign_attempts.clone()),

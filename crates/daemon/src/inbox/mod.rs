@@ -4,7 +4,7 @@
 //! became jobs are remembered in the same transaction, until the file shows their ids, so that a crash in between
 //! does not queue them again.
 
-mod file;
+pub mod file;
 mod take;
 
 use std::path::PathBuf;

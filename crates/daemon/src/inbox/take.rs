@@ -16,7 +16,6 @@ use tokio::sync::oneshot;
 
 use super::Inbox;
 use super::file::{self, OldFile};
-
 use crate::checks;
 use crate::engine::Message;
 use crate::file_watch::Eye;

@@ -55,6 +55,7 @@ mod service_log;
 mod show;
 mod start;
 mod start_overrides;
+mod state_file;
 mod status;
 mod stop;
 mod unique;
