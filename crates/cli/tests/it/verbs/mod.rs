@@ -32,6 +32,7 @@ mod help;
 mod history;
 mod hold;
 mod import;
+mod import_seeds;
 mod import_watch;
 mod jobs_file;
 mod json;
