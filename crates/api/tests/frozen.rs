@@ -89,6 +89,9 @@ const SAMPLES: &[Sample] = &[
     ("job_spec_conda", reads_and_writes::<JobSpec>),
     ("job_spec_venv", reads_and_writes::<JobSpec>),
     ("job_detail_conda", reads_and_writes::<JobDetail>),
+    ("run_spec_out_dir", reads_and_writes::<RunSpec>),
+    ("job_spec_out_dir", reads_and_writes::<JobSpec>),
+    ("job_detail_out_dir", reads_and_writes::<JobDetail>),
 ];
 
 /// Names a script may rely on: the list of the specification.

@@ -33,6 +33,10 @@ pub fn spec(spec: &mut JobSpec) -> Result<(), Problem> {
         return Err(bad("checkpoint_of", id, "the id of a job".into()));
     }
     environments(spec)?;
+    if let (Some(file), Some(folder)) = (&spec.out, &spec.out_dir) {
+        let want = format!("one further copy of the output, and out says {file}: take one of them away");
+        return Err(bad("out-dir", folder, want));
+    }
     if let Some(option) = &spec.gpu_arg {
         option_name(option).map_err(|want| bad("gpu_arg", &format!("{option:?}"), want))?;
     }
