@@ -59,7 +59,8 @@ impl RunSpecs {
         env.insert("NEXUS_CHECKPOINT_DIR".into(), checkpoint_dir.to_string_lossy().into_owned());
         let activation = activation::before(&launch.spec, &self.activator);
         let dir = launch.dir;
-        let JobSpec { command, cwd, env_given, request, tty, window, out, out_dir, session, one_terminal, .. } = launch.spec;
+        let JobSpec { command, cwd, env_given, request, tty, window, out, out_dir, session, one_terminal, .. } =
+            launch.spec;
         let (columns, rows) = window.filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or(USUAL_WINDOW);
         let command = match gpu_arg {
             Some(option) => gpu_arg::told(command, &option, &lease.gpus.to_string()),
