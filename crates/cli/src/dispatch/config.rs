@@ -276,7 +276,7 @@ jobs_file: ./queue.jsonl    # Job tracking file
             ("- a\n- b\n", 1, "lines KEY: VALUE are wanted here"),
             ("log_dir: a\n---\nlog_dir: b\n", 3, "one set of keys is enough"),
             ("gpu_ids: [0, 1\nlog_dir: a\n", 2, "this is no YAML: "),
-            ("gpu_ids: \"0\n", 2, "this is no YAML: "),
+            ("\ngpu_ids: \"0\n", 2, "this is no YAML: "),
         ] {
             let wrong = read(text).unwrap_err();
             assert!(wrong.error.starts_with(error), "{text:?}: {wrong:?}");

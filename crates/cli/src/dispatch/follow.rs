@@ -28,7 +28,7 @@ pub enum Heard {
 pub async fn follow(app: &App, client: &Client, ids: Vec<String>, to: Sender<Heard>) {
     let alive = ids.into_iter().map(|id| (id, None)).collect();
     let mut follower = Follower { client, alive, to };
-    if let Err(error) = follower.to_the_end(app).await {
+    if let Err(error) = follower.until_they_end(app).await {
         // Whoever listened may have left.
         let _ = follower.to.send(Heard::Failed(error)).await;
     }
@@ -42,7 +42,7 @@ struct Follower<'a> {
 }
 
 impl Follower<'_> {
-    async fn to_the_end(&mut self, app: &App) -> Result<(), CliError> {
+    async fn until_they_end(&mut self, app: &App) -> Result<(), CliError> {
         while !self.alive.is_empty() {
             // First listen, then look: what happens in between is heard.
             let mut events = ends::listen(self.client).await?;

@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(record.line(), line);
         assert_eq!(serde_json::from_str::<Record>(line).unwrap(), record);
         let ran = record.running().unwrap();
-        assert_eq!((ran.status, ran.exit_code, ran.end_time, ran.pid), (Status::Running, None, None, Some(7)));
+        assert_eq!((ran.status, ran.exit_code, &ran.end_time, ran.pid), (Status::Running, None, &None, Some(7)));
         assert!(record.says_the_same(&Record { time: "later".into(), ..record.clone() }));
         assert!(!record.says_the_same(&ran));
     }

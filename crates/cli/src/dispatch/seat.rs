@@ -125,8 +125,8 @@ impl<'a> Seat<'a> {
         let asks = caught == Caught::Interrupt && self.app.ui.can_ask() && keys_are_ours();
         match asks {
             true if self.ending => {
-                let count = text::counted(self.alive().len() as u64, "job");
-                self.say(&format!("{count} still ending: what does not end within its grace gets KILL"));
+                let jobs = text::counted(self.alive().len() as u64, "job");
+                self.say(&format!("{jobs} left to end: what does not end within its grace gets KILL"));
                 self.draw();
                 None
             }
@@ -173,10 +173,16 @@ impl<'a> Seat<'a> {
 
     fn detach(&mut self, code: i32) -> ExitCode {
         self.question = None;
-        let alive = self.alive().len() as u64;
-        let go = if alive == 1 { "goes" } else { "go" };
-        self.say(&format!("{} {go} on; the same command picks them up again", text::counted(alive, "job")));
+        self.tell_left(|count| if count == 1 { "goes on" } else { "go on" });
         ExitCode::from((code & 0xff) as u8)
+    }
+
+    /// What becomes of those that have not ended, and what to type.
+    fn tell_left(&mut self, what: fn(usize) -> &'static str) {
+        let count = self.alive().len();
+        let them = if count == 1 { "it" } else { "them" };
+        let jobs = text::counted(count as u64, "job");
+        self.say(&format!("{jobs} {}; the same command picks {them} up again", what(count)));
     }
 
     fn on(&mut self, heard: Heard) -> Result<(), CliError> {
@@ -185,11 +191,10 @@ impl<'a> Seat<'a> {
             Heard::Gone(id) => self.lose(&id),
             Heard::Failed(error) => {
                 self.question = None;
-                let alive = self.alive().len() as u64;
-                self.say(&format!(
-                    "{} not followed to the end; the same command picks them up again",
-                    text::counted(alive, "job")
-                ));
+                self.tell_left(|count| match count {
+                    1 => "is not followed to its end",
+                    _ => "are not followed to their ends",
+                });
                 return Err(error);
             }
         }

@@ -24,10 +24,10 @@ pub struct DispatchArgs {
     #[arg(long, value_name = "GPUS", help_heading = HEADING)]
     pub gpu_ids: Option<String>,
     /// Lets the commands share GPUs: memory in MiB that must be free for each [default: a GPU for each alone]
-    #[arg(long, value_name = "N", help_heading = HEADING)]
+    #[arg(long, value_name = "N", help_heading = HEADING, allow_negative_numbers = true)]
     pub min_free_mem_mb: Option<String>,
     /// Needless, since changes are seen at once: seconds between two looks
-    #[arg(long, value_name = "SECONDS", help_heading = HEADING)]
+    #[arg(long, value_name = "SECONDS", help_heading = HEADING, allow_negative_numbers = true)]
     pub poll_interval: Option<String>,
     /// Gets a log of each run, job_YYYYMMDD_HHMMSS.log [default: ./job_logs]
     #[arg(long, value_name = "DIR", help_heading = HEADING)]

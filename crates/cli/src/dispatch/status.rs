@@ -140,7 +140,8 @@ mod tests {
     use super::*;
 
     fn job(command: &str, rest: &str, cause: Option<&str>) -> Shown {
-        let text = format!("{{\"id\":\"abc\",\"command\":{command:?},{rest}}}");
+        let command = serde_json::to_string(command).unwrap();
+        let text = format!("{{\"id\":\"abc\",\"command\":{command},{rest}}}");
         Shown { record: serde_json::from_str(&text).unwrap(), cause: cause.map(String::from) }
     }
 
