@@ -1,6 +1,6 @@
 //! Follows many jobs to their ends by what the service tells, through its restarts and crashes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use nexus_api::events::What;
 use nexus_api::jobs::{Job, State};
@@ -81,14 +81,14 @@ impl Follower<'_> {
     async fn look(&mut self) -> Result<(), CliError> {
         let ids: Vec<String> = self.alive.keys().cloned().collect();
         let jobs = known(self.client, &ids).await?;
-        let mut unknown: HashMap<String, ()> = ids.into_iter().map(|id| (id, ())).collect();
+        let mut unknown: HashSet<String> = ids.into_iter().collect();
         for job in jobs {
             unknown.remove(&job.id);
             if self.alive.get(&job.id) != Some(&Some((job.state, job.attempt))) {
                 self.tell(job).await?;
             }
         }
-        for id in unknown.into_keys() {
+        for id in unknown {
             self.gone(id).await;
         }
         Ok(())

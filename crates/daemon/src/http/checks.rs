@@ -33,10 +33,7 @@ pub fn spec(spec: &mut JobSpec) -> Result<(), Problem> {
         return Err(bad("checkpoint_of", id, "the id of a job".into()));
     }
     environments(spec)?;
-    if let (Some(file), Some(folder)) = (&spec.out, &spec.out_dir) {
-        let want = format!("one further copy of the output, and out says {file}: take one of them away");
-        return Err(bad("out-dir", folder, want));
-    }
+    output(spec)?;
     if let Some(option) = &spec.gpu_arg {
         option_name(option).map_err(|want| bad("gpu_arg", &format!("{option:?}"), want))?;
     }
@@ -134,6 +131,20 @@ fn environments(spec: &JobSpec) -> Result<(), Problem> {
         (Some(conda), Some(venv)) => {
             let want = format!("a job runs in one environment, and conda says {conda}: take one of them away");
             Err(bad("venv", venv, want))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// One further copy of the output at most.
+fn output(spec: &JobSpec) -> Result<(), Problem> {
+    match (&spec.out, &spec.out_dir) {
+        (Some(file), Some(folder)) => {
+            let want = format!("one further copy of the output, and out says {file}: take one of them away");
+            Err(bad("out-dir", folder, want))
+        }
+        (None, Some(folder)) if !Path::new(folder).is_absolute() => {
+            Err(bad("out-dir", folder, "an absolute path".into()))
         }
         _ => Ok(()),
     }
