@@ -75,6 +75,8 @@ struct Seat<'a> {
     records: Vec<Record>,
     /// Where each job stands among them.
     places: HashMap<String, usize>,
+    /// How many of them are in each state.
+    counts: Counts,
     /// Lines that are no jobs.
     refused: usize,
     screen: Screen<'a>,
@@ -93,24 +95,36 @@ struct Counts {
     pending: usize,
 }
 
+impl Counts {
+    fn of(&mut self, status: Status) -> &mut usize {
+        match status {
+            Status::Completed => &mut self.completed,
+            Status::Failed => &mut self.failed,
+            Status::Running => &mut self.running,
+            Status::Pending => &mut self.pending,
+        }
+    }
+}
+
 impl<'a> Seat<'a> {
     fn new(app: &'a App, records: Vec<Record>, file: JobsFile, quiet: bool, refused: usize) -> Seat<'a> {
         let places = records.iter().enumerate().map(|(place, record)| (record.id.clone(), place)).collect();
         let screen = Screen::new(&app.ui);
-        Seat { app, quiet, file, records, places, refused, screen, question: None, ending: false, unwritten: false }
-    }
-
-    fn counts(&self) -> Counts {
         let mut counts = Counts::default();
-        for record in &self.records {
-            *match record.status {
-                Status::Completed => &mut counts.completed,
-                Status::Failed => &mut counts.failed,
-                Status::Running => &mut counts.running,
-                Status::Pending => &mut counts.pending,
-            } += 1;
+        records.iter().for_each(|record| *counts.of(record.status) += 1);
+        Seat {
+            app,
+            quiet,
+            file,
+            records,
+            places,
+            counts,
+            refused,
+            screen,
+            question: None,
+            ending: false,
+            unwritten: false,
         }
-        counts
     }
 
     fn alive(&self) -> Vec<String> {
@@ -118,7 +132,7 @@ impl<'a> Seat<'a> {
     }
 
     fn is_over(&self) -> bool {
-        self.records.iter().all(|record| record.status.has_ended())
+        self.counts.running + self.counts.pending == 0
     }
 
     fn on_signal(&mut self, caught: Caught) -> Option<ExitCode> {
@@ -230,6 +244,8 @@ impl<'a> Seat<'a> {
         if record.says_the_same(&self.records[place]) {
             return;
         }
+        *self.counts.of(self.records[place].status) -= 1;
+        *self.counts.of(record.status) += 1;
         let written = self.file.append(&record);
         self.records[place] = record;
         // What is missing there is made up for when it goes on with the file.
@@ -246,7 +262,7 @@ impl<'a> Seat<'a> {
         if self.question.is_some() {
             self.screen.line("kill the jobs, or leave them to nexus? [k/d] ");
         } else if self.app.ui.err_is_terminal() && !self.quiet {
-            self.screen.line(&progress(&self.counts()));
+            self.screen.line(&progress(&self.counts));
         }
     }
 
@@ -260,20 +276,20 @@ impl<'a> Seat<'a> {
     fn over(mut self) -> ExitCode {
         self.question = None;
         self.screen.clear();
-        let counts = self.counts();
+        let (completed, failed) = (self.counts.completed, self.counts.failed);
         if !self.records.is_empty() {
             let jobs = text::counted(self.records.len() as u64, "job");
-            let words = match counts.failed {
+            let words = match failed {
                 0 => format!("{jobs}: all completed"),
                 failed => format!(
                     "{jobs}: {} completed, {failed} failed; nexus run --status --jobs-file {} shows which",
-                    counts.completed,
+                    completed,
                     self.file.path.display()
                 ),
             };
             self.say(&words);
         }
-        match counts.failed + self.refused {
+        match failed + self.refused {
             0 => ExitCode::SUCCESS,
             _ => ExitCode::from(code::CANNOT_BE_MET),
         }
