@@ -102,6 +102,9 @@ const SAMPLES: &[Sample] = &[
     ("exported_dependency", reads_and_writes::<Exported>),
     ("taken_over", reads_and_writes::<TakenOver>),
     ("problems_logs", reads_and_writes::<Vec<Problem>>),
+    ("run_spec_out_dir", reads_and_writes::<RunSpec>),
+    ("job_spec_out_dir", reads_and_writes::<JobSpec>),
+    ("job_detail_out_dir", reads_and_writes::<JobDetail>),
 ];
 
 /// Names a script may rely on: the list of the specification.

@@ -92,6 +92,11 @@ impl Client {
         self.post(&path, &[spec]).await
     }
 
+    /// Submits jobs, all or none.
+    pub async fn submit_all(&self, specs: &[JobSpec]) -> Result<Submitted, CliError> {
+        self.post("/v1/jobs", &specs).await
+    }
+
     /// Does something to jobs, all or none, and answers with their state after it.
     pub async fn act(&self, action: Action, on: OnJobs) -> Result<Vec<Job>, CliError> {
         self.post(&format!("/v1/jobs/{}", action.word()), &on).await

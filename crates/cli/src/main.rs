@@ -9,6 +9,7 @@ mod chosen;
 mod client;
 mod collapse;
 mod commands;
+mod dispatch;
 mod draft;
 mod editor;
 mod ends;

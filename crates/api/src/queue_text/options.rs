@@ -156,6 +156,12 @@ const MEANINGS: &[Meaning] = &[
         read: |spec, text| put_some(&mut spec.out, text, absolute),
     },
     Meaning {
+        name: "out-dir",
+        default: "none",
+        write: |spec| spec.out_dir.clone(),
+        read: |spec, text| put_some(&mut spec.out_dir, text, absolute),
+    },
+    Meaning {
         name: "no-tty",
         default: "no",
         write: |spec| (spec.tty == Some(false)).then(|| SET.to_string()),
