@@ -15,7 +15,7 @@ use nexus_core::job::State as Live;
 
 use super::submit::{Coming, Fresh, Twin};
 use super::{Engine, Revision, Turn};
-use crate::identity::{Identity, are_identical, identity};
+use crate::identity::{Identity, are_identical};
 use crate::queue_edit::{changes, note};
 use crate::store::{EditedRow, JobEnv, WatchChange, parents};
 use crate::{checks, words};
@@ -30,6 +30,7 @@ pub struct ImportLine {
     /// Its environment is empty: that lies beside it.
     pub spec: JobSpec,
     pub env: Arc<JobEnv>,
+    pub identity: Identity,
     /// What it says; all else is usual.
     pub said: BTreeMap<String, String>,
     /// What it is called in the file.
@@ -56,7 +57,7 @@ enum Place {
     /// Among the changed.
     Edited(usize),
     /// A job that stays as it is.
-    Known,
+    Known(Box<JobSpec>),
 }
 
 /// What is gathered line by line.
@@ -65,7 +66,7 @@ struct Gathered {
     fresh: Vec<Fresh>,
     edits: Vec<(JobId, JobSpec, JobSpec, Vec<String>)>,
     /// Of lines that are identical: the first, and where it went.
-    seen: BTreeMap<Identity, Vec<(u64, JobSpec, Place)>>,
+    seen: BTreeMap<Identity, Vec<(u64, Place)>>,
     /// Jobs that stand for what the file calls so.
     standing: BTreeMap<String, JobId>,
     fates: Vec<Pending>,
@@ -124,12 +125,9 @@ impl Engine {
         if let Some(fate) = gathered.repeated(&line) {
             return Ok(Pending::Settled(fate));
         }
-        let Some(twin) = self.twin(&line.spec, coming, &[], turn)? else {
-            let (number, spec) = (line.line, line.spec.clone());
-            let place = Place::New(gathered.fresh.len());
-            let pending = gathered.add(line);
-            gathered.saw(number, spec, place);
-            return Ok(pending);
+        let Some(twin) = self.twin((line.identity, &line.spec), coming, &[], turn)? else {
+            gathered.saw(line.identity, line.line, Place::New(gathered.fresh.len()));
+            return Ok(gathered.add(line));
         };
         gathered.standing.extend(line.known_as.clone().map(|name| (name, twin.id)));
         let waits = self.world.job(twin.id).is_some_and(|job| !matches!(job.state, Live::Active(_)));
@@ -153,23 +151,31 @@ impl Engine {
 
 impl Gathered {
     fn add(&mut self, line: ImportLine) -> Pending {
-        let ImportLine { spec, env, known_as, .. } = line;
-        self.fresh.push(Fresh { spec, env, known_as });
+        let ImportLine { spec, env, identity, known_as, .. } = line;
+        self.fresh.push(Fresh { spec, env, identity, known_as });
         Pending::New(self.fresh.len() - 1)
     }
 
-    fn saw(&mut self, line: u64, spec: JobSpec, place: Place) {
-        self.seen.entry(identity(&spec)).or_default().push((line, spec, place));
+    fn saw(&mut self, identity: Identity, line: u64, place: Place) {
+        self.seen.entry(identity).or_default().push((line, place));
+    }
+
+    fn spec_of<'a>(&'a self, place: &'a Place) -> &'a JobSpec {
+        match place {
+            Place::New(at) => &self.fresh[*at].spec,
+            Place::Edited(at) => &self.edits[*at].2,
+            Place::Known(spec) => spec,
+        }
     }
 
     /// The fate of a line that repeats an earlier one: what it says otherwise counts.
     fn repeated(&mut self, line: &ImportLine) -> Option<Fate> {
-        let alike = self.seen.get(&identity(&line.spec))?;
-        let (of, _, place) = alike.iter().find(|(_, spec, _)| are_identical(spec, &line.spec))?;
+        let alike = self.seen.get(&line.identity)?;
+        let (of, place) = alike.iter().find(|(_, place)| are_identical(self.spec_of(place), &line.spec))?;
         let spec = match place {
             Place::New(at) => &mut self.fresh[*at].spec,
             Place::Edited(at) => &mut self.edits[*at].2,
-            Place::Known => return Some(Fate::Repeated { of: *of, changes: vec![] }),
+            Place::Known(_) => return Some(Fate::Repeated { of: *of, changes: vec![] }),
         };
         Some(match told(spec, &line.said) {
             Err(error) => Fate::Refused { error },
@@ -183,16 +189,16 @@ impl Gathered {
     /// The fate of a line whose job is there.
     fn known(&mut self, line: ImportLine, twin: Twin, waits: bool) -> Fate {
         let Twin { id, state, spec, secret_names } = twin;
-        let told = told(&spec, &line.said);
-        let (fate, place) = match told {
-            Err(error) => (Fate::Refused { error }, Place::Known),
+        let stays = || Place::Known(Box::new(line.spec.clone()));
+        let (fate, place) = match told(&spec, &line.said) {
+            Err(error) => (Fate::Refused { error }, stays()),
             Ok((after, changes)) if waits && !changes.is_empty() => {
                 self.edits.push((id, spec, after, secret_names));
                 (Fate::Changed { id: id.to_string(), changes }, Place::Edited(self.edits.len() - 1))
             }
-            Ok((_, differs)) => (Fate::Known { id: id.to_string(), state, differs }, Place::Known),
+            Ok((_, differs)) => (Fate::Known { id: id.to_string(), state, differs }, stays()),
         };
-        self.saw(line.line, line.spec, place);
+        self.saw(line.identity, line.line, place);
         fate
     }
 }
@@ -200,6 +206,9 @@ impl Gathered {
 /// A spec that is told what a line says, and what is other then.
 fn told(spec: &JobSpec, said: &BTreeMap<String, String>) -> Result<(JobSpec, Vec<Change>), String> {
     let mut after = spec.clone();
+    if said.is_empty() {
+        return Ok((after, vec![]));
+    }
     for (name, value) in said.iter().filter(|(name, _)| !OF_THE_BEGINNING.contains(&name.as_str())) {
         set(&mut after, name, value).map_err(|error| format!("{name}: {error}"))?;
     }

@@ -49,10 +49,10 @@ impl Engine {
         let together: BTreeSet<JobId> = ids.iter().copied().collect();
         let mut named = Vec::with_capacity(fresh.len());
         let now = clock::now();
-        for (id, Fresh { spec, env, .. }) in ids.into_iter().zip(fresh) {
+        for (id, Fresh { spec, env, identity, .. }) in ids.into_iter().zip(fresh) {
             let needs = self.needs(&spec, &together, turn)?;
             let job = NewJob { id, needs, priority: spec.priority, held: spec.hold, at: now };
-            named.push((job, NewRow { spec, env }));
+            named.push((job, NewRow { spec, env, identity }));
         }
         Ok(named)
     }
@@ -110,22 +110,21 @@ impl Engine {
     /// Refuses specs that are to be the only ones of their kind and are not. Decided here, where one submission comes
     /// after the other, so that of two at once one is refused.
     fn keep_unique(&self, fresh: &[Fresh], leaving: &[JobId], turn: &Turn) -> Result<(), Problem> {
-        let specs = || fresh.iter().map(|fresh| &fresh.spec);
-        if specs().all(|spec| !spec.unique) {
+        if fresh.iter().all(|fresh| !fresh.spec.unique) {
             return Ok(());
         }
         let coming = Coming::of(turn);
         let mut together: BTreeMap<Identity, Vec<&JobSpec>> = BTreeMap::new();
-        for spec in specs() {
-            together.entry(identity(spec)).or_default().push(spec);
+        for Fresh { spec, identity, .. } in fresh {
+            together.entry(*identity).or_default().push(spec);
         }
-        for spec in specs().filter(|spec| spec.unique) {
-            let alike = together[&identity(spec)].iter().filter(|other| are_identical(other, spec));
+        for Fresh { spec, identity, .. } in fresh.iter().filter(|fresh| fresh.spec.unique) {
+            let alike = together[identity].iter().filter(|other| are_identical(other, spec));
             if alike.count() > 1 {
                 let want = "each job once, and two of these are identical".into();
                 return Err(Problem::BadField { field: "unique".into(), value: spec.command.text(), want });
             }
-            if let Some(twin) = self.twin(spec, &coming, leaving, turn)? {
+            if let Some(twin) = self.twin((*identity, spec), &coming, leaving, turn)? {
                 return Err(Problem::NotUnique { id: twin.id.to_string(), state: twin.state });
             }
         }
@@ -135,20 +134,20 @@ impl Engine {
     /// A job identical to this one that waits, runs or has completed: on disk, or about to be.
     pub(super) fn twin(
         &self,
-        spec: &JobSpec,
+        (identity, spec): (Identity, &JobSpec),
         coming: &Coming,
         leaving: &[JobId],
         turn: &Turn,
     ) -> Result<Option<Twin>, Problem> {
         let is_live = |id: JobId| self.world.job(id).is_some() && !leaving.contains(&id);
-        for id in coming.0.get(&identity(spec)).into_iter().flatten().copied().filter(|id| is_live(*id)) {
+        for id in coming.0.get(&identity).into_iter().flatten().copied().filter(|id| is_live(*id)) {
             let edited = turn.batch.edited.get(&id).map(|row| (&row.spec, row.secret_names.clone()));
             let new = || turn.batch.new.get(&id).map(|row| (&row.spec, row.env.secrets.keys().cloned().collect()));
             if let Some((other, secret_names)) = edited.or_else(new).filter(|(other, _)| are_identical(other, spec)) {
                 return Ok(Some(Twin { id, state: State::Queued, spec: other.clone(), secret_names }));
             }
         }
-        for row in self.store.twins(spec).map_err(|error| error.problem())? {
+        for row in self.store.twins(identity, spec).map_err(|error| error.problem())? {
             let Ok(id) = row.id.parse::<JobId>() else { continue };
             if turn.batch.forgotten.contains(&id) || turn.batch.edited.contains_key(&id) {
                 continue;
@@ -172,6 +171,7 @@ pub struct Fresh {
     /// Its environment is empty: that lies beside it.
     pub spec: JobSpec,
     pub env: Arc<JobEnv>,
+    pub identity: Identity,
     /// What it is called among those that come with it and come after it: the job it repeats, say.
     pub known_as: Option<String>,
 }
@@ -181,13 +181,13 @@ pub fn fresh(specs: Vec<JobSpec>) -> Vec<Fresh> {
     let mut last: Option<(Env, Arc<JobEnv>)> = None;
     let shared = |mut spec: JobSpec| {
         let env = std::mem::take(&mut spec.env);
-        let known_as = spec.rerun_of.clone();
+        let (identity, known_as) = (identity(&spec), spec.rerun_of.clone());
         if let Some((_, env)) = last.as_ref().filter(|(before, _)| *before == env) {
-            return Fresh { spec, env: env.clone(), known_as };
+            return Fresh { spec, env: env.clone(), identity, known_as };
         }
         let stored = Arc::new(JobEnv::of(env.clone()));
         last = Some((env, stored.clone()));
-        Fresh { spec, env: stored, known_as }
+        Fresh { spec, env: stored, identity, known_as }
     };
     specs.into_iter().map(shared).collect()
 }
@@ -205,11 +205,11 @@ pub(super) struct Coming(BTreeMap<Identity, Vec<JobId>>);
 
 impl Coming {
     pub fn of(turn: &Turn) -> Coming {
-        let new = turn.batch.new.iter().map(|(id, row)| (*id, &row.spec));
-        let edited = turn.batch.edited.iter().map(|(id, row)| (*id, &row.spec));
+        let new = turn.batch.new.iter().map(|(id, row)| (*id, row.identity));
+        let edited = turn.batch.edited.iter().map(|(id, row)| (*id, identity(&row.spec)));
         let mut coming: BTreeMap<Identity, Vec<JobId>> = BTreeMap::new();
-        for (id, spec) in new.chain(edited) {
-            coming.entry(identity(spec)).or_default().push(id);
+        for (id, identity) in new.chain(edited) {
+            coming.entry(identity).or_default().push(id);
         }
         Coming(coming)
     }

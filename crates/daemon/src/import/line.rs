@@ -14,6 +14,7 @@ use nexus_core::request::GpuSet;
 
 use crate::checks;
 use crate::engine::ImportLine;
+use crate::identity::identity;
 use crate::models::Rules;
 use crate::store::JobEnv;
 
@@ -76,7 +77,8 @@ impl<'a> Reader<'a> {
         let note = self.rules.fill(&mut spec).filter(|note| !self.notes.contains(note));
         self.notes.extend(note);
         checks::signal(None, &spec).and_then(|()| checks::spec(&mut spec)).map_err(|problem| problem.to_string())?;
-        Ok(ImportLine { line, spec, env, said, known_as })
+        let identity = identity(&spec);
+        Ok(ImportLine { line, spec, env, identity, said, known_as })
     }
 
     fn command(&mut self, spec: &mut JobSpec, said: Said) -> Result<(), String> {

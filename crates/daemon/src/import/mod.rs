@@ -52,33 +52,28 @@ impl Importer {
             true => entries.len().max(1),
             false => TOGETHER,
         };
-        let mut from = 0;
+        let (mut from, mut on_its_way) = (0, None);
         let mut entries = entries.into_iter();
+        // The next lines are read while the engine has those before them.
         while !entries.as_slice().is_empty() {
             let chunk: Vec<Entry> = entries.by_ref().take(together).collect();
             let count = chunk.len();
             let (lines, fates) = read(chunk, &mut reader);
+            if !settle(on_its_way.take(), &mut imported, &mut memory)? {
+                break;
+            }
             let watch = memory.as_ref().map(|memory| memory.news(from, &fates));
-            let new = lines.len();
-            let notes = match dry_run || new == 0 {
+            let notes = match dry_run || lines.is_empty() {
                 true => vec![],
-                false => vec![format!("Read {} from {file}", entries_word(new))],
+                false => vec![format!("Read {} from {file}", entries_word(lines.len()))],
             };
             let order = ImportOrder { lines, again, dry_run, watch: watch.clone(), notes };
-            match self.order(|reply| Message::Import { order, reply }) {
-                Ok(taken) => imported.entries.extend(merged(fates, taken)),
-                // What was taken before stays taken, and is told.
-                Err(problem) if from > 0 => {
-                    imported.stopped = Some(problem);
-                    break;
-                }
-                Err(problem) => return Err(problem),
-            }
-            if let (Some(memory), Some(change)) = (&mut memory, watch) {
-                memory.keep(change);
-            }
+            let (reply, answer) = oneshot::channel();
+            self.engine.send(Message::Import { order, reply }).map_err(|_| Problem::Stopping)?;
+            on_its_way = Some(OnItsWay { answer, fates, watch });
             from += count;
         }
+        settle(on_its_way, &mut imported, &mut memory)?;
         imported.notes = reader.notes;
         Ok(imported)
     }
@@ -115,6 +110,32 @@ impl Importer {
             // The engine is gone, and with it the log.
             let _ = self.engine.send(Message::Note(lines));
         }
+    }
+}
+
+/// Lines that the engine has, and what is known of them already.
+struct OnItsWay {
+    answer: oneshot::Receiver<Result<Vec<Fate>, Problem>>,
+    fates: Vec<Taken>,
+    watch: Option<WatchChange>,
+}
+
+/// Waits for what became of them; whether one can go on. What was taken before stays taken, and is told.
+fn settle(sent: Option<OnItsWay>, imported: &mut Imported, memory: &mut Option<Memory>) -> Result<bool, Problem> {
+    let Some(OnItsWay { answer, fates, watch }) = sent else { return Ok(true) };
+    match answer.blocking_recv().unwrap_or(Err(Problem::Stopping)) {
+        Ok(taken) => {
+            imported.entries.extend(merged(fates, taken));
+            if let (Some(memory), Some(change)) = (memory, watch) {
+                memory.keep(change);
+            }
+            Ok(true)
+        }
+        Err(problem) if !imported.entries.is_empty() => {
+            imported.stopped = Some(problem);
+            Ok(false)
+        }
+        Err(problem) => Err(problem),
     }
 }
 

@@ -23,6 +23,7 @@ use nexus_api::problem::Problem;
 use nexus_core::ids::JobId;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction};
 
+use crate::identity::Identity;
 pub use export::{Envs, View};
 pub use history::{PastJob, PastRun, Took};
 pub use read::{Filter, JobRow, Reader, RunRow};
@@ -167,8 +168,8 @@ impl Store {
     }
 
     /// Jobs identical to this one that are queued, run or have completed, as far as the disk knows.
-    pub fn twins(&self, spec: &JobSpec) -> Result<Vec<JobRow>, StoreError> {
-        read::Reader { db: &self.db, path: &self.path }.twins(spec)
+    pub fn twins(&self, identity: Identity, spec: &JobSpec) -> Result<Vec<JobRow>, StoreError> {
+        read::Reader { db: &self.db, path: &self.path }.twins(identity, spec)
     }
 
     /// How many jobs were ever taken; ids grow longer with it.

@@ -18,7 +18,7 @@ use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::spec::{StoredSpec, env_text, stored_spec};
 use super::{Store, StoreError, WatchChange};
-use crate::identity::identity;
+use crate::identity::{Identity, identity};
 use crate::words;
 
 /// What a commit needs beside the events.
@@ -57,6 +57,7 @@ pub struct NewRow {
     /// Its environment is empty: that lies beside it.
     pub spec: JobSpec,
     pub env: Arc<JobEnv>,
+    pub identity: Identity,
 }
 
 /// The environment of a job, or of many.
@@ -255,7 +256,7 @@ impl Writer<'_> {
                 secrets_hash,
                 new.at.0,
                 new.needs.same.0,
-                identity(spec).0
+                row.identity.0
             ],
         )?;
         self.tag(n, &spec.tags)

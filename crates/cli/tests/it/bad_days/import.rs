@@ -39,7 +39,7 @@ fn quotes_lists_and_mixtures() {
     let nexus = Nexus::with_gpus(NEXUS, 2);
     nexus.ok(&["pause"]);
     nexus.file("t.py", "");
-    let table = b"0,t.py,,\"--a 1,0\n0,t.py,,--b 1,3-1\n0,t.py,,--c 'x,0\n0,t.py,,--d 1,0\n0,t.py\n";
+    let table = b"0,t.py,,\"--a 1,0\n0,t.py,,--b 1,3-1\n0,t.py,,--c 'x,0\n0,t.py,,--d 1,0\n0,,,--e,\n";
     let (jobs, told) = queued(&nexus, table, &[]);
     assert_eq!(jobs.len(), 1);
     assert!(jobs[0].ends_with("t.py --d 1"), "{jobs:?}");

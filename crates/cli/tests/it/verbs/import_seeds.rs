@@ -67,10 +67,7 @@ fn the_schedulers_table() {
 fn scripts_count_from_the_files_folder_and_are_told_their_gpus() {
     let nexus = Nexus::with_gpus(NEXUS, 2);
     nexus.file("sub/train.py", SCRIPT);
-    nexus.file(
-        "sub/jobs.csv",
-        "0,train.py,,--cuda 7 --x,1\n0,train.py,,--cuda=7 \"a  b\" 'c,d',\"1\"\n0,train.py,,,1\n",
-    );
+    nexus.file("sub/jobs.csv", "0,train.py,,--cuda 7 --x,1\n0,train.py,,--cuda=7 \"a  b\" 'c,d',1\n0,train.py,,,1\n");
     let ids = imported(&nexus, &["--format", "csv", "sub/jobs.csv"]);
     let printed: Vec<String> = ids.iter().map(|id| output(&nexus, id)).collect();
     assert_eq!(printed[0], "train.py ['--cuda', '1', '--x'] None\n");
@@ -152,6 +149,7 @@ fn the_dispatchers_commands() {
 fn gpupeasys_batch() {
     let nexus = Nexus::with_gpus(NEXUS, 2);
     nexus.file("sub/batch.txt", "one;;one.log;;echo a\n    b;;;\ntwo;;deep/two.log;;ls -l /dev/null >&2;;;\n");
+    std::fs::create_dir(nexus.work().join("sub/deep")).unwrap();
     let ids = imported(&nexus, &["sub/batch.txt"]);
     for id in &ids {
         assert_eq!(nexus.ended(id)["state"], "completed");
