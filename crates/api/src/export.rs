@@ -16,6 +16,13 @@ pub struct Exported {
     pub format: u32,
     #[serde(flatten)]
     pub job: Job,
+    #[serde(flatten)]
+    pub beside: Beside,
+}
+
+/// What stands beside the fields of every listing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Beside {
     #[serde(default)]
     pub runs: Vec<Run>,
     /// As in its spec, as are the others.
@@ -57,6 +64,20 @@ pub struct Exported {
     /// Names of those that do. Their values are nowhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secret_names: Vec<String>,
+}
+
+impl Exported {
+    /// Reads a line. It is gone through three times, which takes half as long as to sort its fields first.
+    pub fn read(line: &str) -> serde_json::Result<Exported> {
+        let Head { format } = serde_json::from_str(line)?;
+        Ok(Exported { format, job: serde_json::from_str(line)?, beside: serde_json::from_str(line)? })
+    }
+}
+
+/// Just enough of a line to see who can read it.
+#[derive(Deserialize)]
+pub struct Head {
+    pub format: u32,
 }
 
 /// The first line of a table.

@@ -205,6 +205,7 @@ fn samples_show_every_state_and_every_way_to_wait() {
 fn an_exported_job_says_its_format_first_and_then_what_every_listing_says() {
     let text = serde_json::to_string(&read::<Exported>("exported_ended")).expect("it can be written");
     let listed = serde_json::to_string(&read::<Exported>("exported_ended").job).expect("it can be written");
+    assert_eq!(Exported::read(&text).expect("it is read"), read("exported_ended"));
     let begin = format!("{{\"format\":{},{}", export::FORMAT, listed.trim_start_matches('{').trim_end_matches('}'));
     assert!(text.starts_with(&begin), "{text}");
     let row = export::csv_row(&read::<Exported>("exported_ended").job);

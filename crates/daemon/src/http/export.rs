@@ -10,7 +10,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use nexus_api::export::{CSV_HEADER, Exported, FORMAT, csv_row};
+use nexus_api::export::{Beside, CSV_HEADER, Exported, FORMAT, csv_row};
 use nexus_api::jobs::{JobQuery, JobSpec, State as Word};
 use nexus_api::problem::Problem;
 use serde::Deserialize;
@@ -195,24 +195,26 @@ impl Walk {
         let exported = Exported {
             format: FORMAT,
             job: view::job(row, None, &around),
-            runs: runs.into_iter().map(view::run).collect(),
-            conda,
-            venv,
-            gpu_arg,
-            by_rule,
-            after,
-            after_any,
-            retry_on,
-            unique,
-            out,
-            tty,
-            session,
-            one_terminal,
-            hold,
-            checkpoint_of,
-            failed_by,
-            env,
-            secret_names,
+            beside: Beside {
+                runs: runs.into_iter().map(view::run).collect(),
+                conda,
+                venv,
+                gpu_arg,
+                by_rule,
+                after,
+                after_any,
+                retry_on,
+                unique,
+                out,
+                tty,
+                session,
+                one_terminal,
+                hold,
+                checkpoint_of,
+                failed_by,
+                env,
+                secret_names,
+            },
         };
         serde_json::to_writer(&mut *text, &exported).expect("a job is plain data");
         text.push(b'\n');

@@ -1,6 +1,7 @@
 //! Ended jobs of an export, taken over as history.
 
 use std::ops::Range;
+use std::path::Path;
 
 use axum::Json;
 use axum::extract::State;
@@ -13,7 +14,13 @@ use super::extract::{Asked, Raw};
 use super::problem::Failed;
 use super::{Shared, past};
 use crate::engine::Message;
-use crate::store::Took;
+use crate::store::{PastJob, Took};
+
+/// Lines are read on so many threads at most.
+const MOST_THREADS: usize = 4;
+
+/// A line by its number, read.
+type Line = (u64, Result<PastJob, String>);
 
 #[derive(Deserialize)]
 pub struct HistoryQuery {
@@ -38,16 +45,7 @@ pub async fn take_over(
         return Err(Failed(Problem::BadRequest { error }));
     }
     let log_dir = app.log_dir.clone();
-    let read = tokio::task::spawn_blocking(move || {
-        let mut found = Vec::with_capacity(lines.len());
-        for (number, line) in (query.first_line..).zip(lines) {
-            let line = bytes[line].trim_ascii();
-            if !line.is_empty() {
-                found.push((number, past::read(line, &log_dir)));
-            }
-        }
-        found
-    });
+    let read = tokio::task::spawn_blocking(move || read_all(&bytes, &lines, query.first_line, &log_dir));
     let read = read.await.map_err(|error| Problem::Internal { error: error.to_string() })?;
     let (mut jobs, mut numbers, mut answer) = (Vec::new(), Vec::new(), TakenOver::default());
     for (line, read) in read {
@@ -76,6 +74,24 @@ pub async fn take_over(
     }
     answer.refused.sort_by_key(|refused| refused.line);
     Ok(Json(answer))
+}
+
+/// Lines that say something, by their numbers, read on several threads.
+fn read_all(bytes: &[u8], lines: &[Range<usize>], first_line: u64, log_dir: &Path) -> Vec<Line> {
+    let threads = std::thread::available_parallelism().map_or(1, |count| count.get().min(MOST_THREADS));
+    let numbered: Vec<(u64, &[u8])> = (first_line..)
+        .zip(lines)
+        .map(|(number, line)| (number, bytes[line.clone()].trim_ascii()))
+        .filter(|(_, line)| !line.is_empty())
+        .collect();
+    let read = |some: &[(u64, &[u8])]| {
+        some.iter().map(|(number, line)| (*number, past::read(line, log_dir))).collect::<Vec<Line>>()
+    };
+    let parts = numbered.chunks(numbered.len().div_ceil(threads).max(1));
+    std::thread::scope(|scope| {
+        let parts: Vec<_> = parts.map(|part| scope.spawn(move || read(part))).collect();
+        parts.into_iter().flat_map(|part| part.join().expect("no line makes it panic")).collect()
+    })
 }
 
 fn lines(bytes: &[u8]) -> Vec<Range<usize>> {

@@ -4,30 +4,24 @@ use std::path::Path;
 
 use nexus_api::command::Command;
 use nexus_api::env::{Env, split_secrets};
-use nexus_api::export::{Exported, FORMAT};
+use nexus_api::export::{Exported, FORMAT, Head};
 use nexus_api::jobs::{Job, JobSpec, Run, State};
 use nexus_api::run_dir::of_run;
 use nexus_api::select::RESERVED;
 use nexus_core::ids::JobId;
 use nexus_core::request::{GpuSet, MAX_GPUS};
 use nexus_core::time::Time;
-use serde::Deserialize;
 
 use crate::identity::identity;
 use crate::same::same;
 use crate::store::{PastJob, PastRun, past_texts};
 use crate::{checks, clock, words};
 
-/// Just enough of a line to see who can read it.
-#[derive(Deserialize)]
-struct Head {
-    format: u32,
-}
-
 /// A line, or what is wrong with it. Its runs have the folders that this home would give them, wherever they were: so
 /// nothing that belongs to somebody else is ever deleted with the job.
 pub fn read(line: &[u8], log_dir: &Path) -> Result<PastJob, String> {
-    let exported: Exported = match serde_json::from_slice(line) {
+    let line = std::str::from_utf8(line).map_err(|_| "it is not text in UTF-8".to_string())?;
+    let exported = match Exported::read(line) {
         Ok(exported) => exported,
         Err(error) => return Err(unreadable(line, &error)),
     };
@@ -46,13 +40,20 @@ pub fn read(line: &[u8], log_dir: &Path) -> Result<PastJob, String> {
     let ended_at = job.ended_at.as_deref().ok_or_else(|| format!("{id} has no ended_at"))?;
     let times = (time("submitted_at", &job.submitted_at)?, time("ended_at", ended_at)?);
     let started_at = job.started_at.as_deref().map(|text| time("started_at", text)).transpose()?;
-    for parent in exported.after.iter().chain(&exported.after_any).chain(&job.rerun_of).chain(&exported.failed_by) {
+    for parent in exported
+        .beside
+        .after
+        .iter()
+        .chain(&exported.beside.after_any)
+        .chain(&job.rerun_of)
+        .chain(&exported.beside.failed_by)
+    {
         parent.parse::<JobId>().map_err(|error| format!("{error} of a job"))?;
     }
     let runs = runs(&exported, id, log_dir)?;
     let spec = Spec::of(&exported)?;
     let (spec_text, env) = past_texts(&spec.spec, spec.secret_names, &spec.env);
-    let Exported { job, failed_by, .. } = exported;
+    let Exported { job, beside, .. } = exported;
     Ok(PastJob {
         id,
         state: job.state,
@@ -71,13 +72,13 @@ pub fn read(line: &[u8], log_dir: &Path) -> Result<PastJob, String> {
         ended_at: times.1,
         same: same(&spec.spec).0,
         identity: identity(&spec.spec).0,
-        failed_by,
+        failed_by: beside.failed_by,
         runs,
     })
 }
 
-fn unreadable(line: &[u8], error: &serde_json::Error) -> String {
-    if let Ok(Head { format }) = serde_json::from_slice(line)
+fn unreadable(line: &str, error: &serde_json::Error) -> String {
+    if let Ok(Head { format }) = serde_json::from_str(line)
         && format > FORMAT
     {
         return newer(format);
@@ -125,33 +126,34 @@ impl Spec {
             None => Command::Shell(job.command.clone()),
         };
         let mut spec = JobSpec {
-            env: exported.env.clone(),
+            env: exported.beside.env.clone(),
             name: job.name.clone(),
             project: job.project.clone(),
             tags: job.tags.clone(),
             request: job.request.clone(),
             priority: job.priority,
             retries: job.retries,
-            retry_on: exported.retry_on.clone(),
-            after: exported.after.clone(),
-            after_any: exported.after_any.clone(),
-            unique: exported.unique,
-            tty: exported.tty,
-            out: exported.out.clone(),
+            retry_on: exported.beside.retry_on.clone(),
+            after: exported.beside.after.clone(),
+            after_any: exported.beside.after_any.clone(),
+            unique: exported.beside.unique,
+            tty: exported.beside.tty,
+            out: exported.beside.out.clone(),
             rerun_of: job.rerun_of.clone(),
-            checkpoint_of: exported.checkpoint_of.clone(),
-            by_rule: exported.by_rule.clone(),
-            session: exported.session,
-            one_terminal: exported.one_terminal,
-            conda: exported.conda.clone(),
-            venv: exported.venv.clone(),
-            gpu_arg: exported.gpu_arg.clone(),
+            checkpoint_of: exported.beside.checkpoint_of.clone(),
+            by_rule: exported.beside.by_rule.clone(),
+            session: exported.beside.session,
+            one_terminal: exported.beside.one_terminal,
+            conda: exported.beside.conda.clone(),
+            venv: exported.beside.venv.clone(),
+            gpu_arg: exported.beside.gpu_arg.clone(),
             ..JobSpec::new(command, job.cwd.clone())
         };
         checks::past_spec(&mut spec).map_err(|problem| problem.to_string())?;
         // What looks like a secret does not outlive its job, whoever wrote it down.
         let (env, secrets) = split_secrets(std::mem::take(&mut spec.env));
-        let mut secret_names: Vec<String> = exported.secret_names.iter().chain(secrets.keys()).cloned().collect();
+        let mut secret_names: Vec<String> =
+            exported.beside.secret_names.iter().chain(secrets.keys()).cloned().collect();
         secret_names.sort();
         secret_names.dedup();
         spec.env_given = env.keys().chain(&secret_names).cloned().collect();
@@ -160,12 +162,12 @@ impl Spec {
 }
 
 fn runs(exported: &Exported, id: JobId, log_dir: &Path) -> Result<Vec<PastRun>, String> {
-    let newest = exported.runs.last().map_or(0, |run| run.attempt);
-    let ascend = exported.runs.windows(2).all(|pair| pair[0].attempt < pair[1].attempt);
-    if newest != exported.job.attempt || !ascend || exported.runs.first().is_some_and(|run| run.attempt == 0) {
+    let newest = exported.beside.runs.last().map_or(0, |run| run.attempt);
+    let ascend = exported.beside.runs.windows(2).all(|pair| pair[0].attempt < pair[1].attempt);
+    if newest != exported.job.attempt || !ascend || exported.beside.runs.first().is_some_and(|run| run.attempt == 0) {
         return Err(format!("it had {} attempts, and runs does not tell of them in order", exported.job.attempt));
     }
-    exported.runs.iter().map(|run| past_run(run, exported.job.simulated, id, log_dir)).collect()
+    exported.beside.runs.iter().map(|run| past_run(run, exported.job.simulated, id, log_dir)).collect()
 }
 
 fn past_run(run: &Run, simulated: bool, id: JobId, log_dir: &Path) -> Result<PastRun, String> {

@@ -77,6 +77,7 @@ impl Store {
     pub fn take_over(&mut self, jobs: &[PastJob], is_live: impl Fn(JobId) -> bool) -> Result<Vec<Took>, StoreError> {
         let path = self.path.clone();
         let fail = |source| StoreError::Write { path: path.clone(), source };
+        self.make_room(true).map_err(fail)?;
         let transaction = self.db.transaction().map_err(fail)?;
         let mut writer = Writer { db: &transaction, next: self.next_past, env: None, ended: BTreeMap::new() };
         let mut took = Vec::with_capacity(jobs.len());
@@ -91,6 +92,22 @@ impl Store {
         transaction.commit().map_err(fail)?;
         self.next_past = next;
         Ok(took)
+    }
+
+    /// Each job touches other pages of the indices: kept in memory they are read once, and written back to the database
+    /// once for several transactions. The next ordinary commit gives the memory back.
+    pub(super) fn make_room(&mut self, room: bool) -> rusqlite::Result<()> {
+        if self.has_room == room {
+            return Ok(());
+        }
+        let (cache_kib, log_pages) = if room { (64 << 10, 16_000) } else { (2000, 1000) };
+        self.db.pragma_update(None, "cache_size", -cache_kib)?;
+        self.db.pragma_update_and_check(None, "wal_autocheckpoint", log_pages, |_| Ok(()))?;
+        if !room {
+            self.db.execute_batch("PRAGMA shrink_memory")?;
+        }
+        self.has_room = room;
+        Ok(())
     }
 
     /// How many there are, or were.

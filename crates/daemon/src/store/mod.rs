@@ -112,6 +112,8 @@ pub struct Store {
     next_n: i64,
     /// Number of the next that is taken over.
     next_past: i64,
+    /// Much memory is in use, for much that is taken over.
+    has_room: bool,
     env_cache: spec::EnvCache,
     /// A secret was deleted: its bytes may still be in the WAL.
     secrets_dropped: bool,
@@ -135,7 +137,7 @@ impl Store {
         // A service that was killed may have left some.
         let secrets_dropped = true;
         let (path, env_cache) = (path.to_path_buf(), spec::EnvCache::default());
-        Ok(Store { path, db, next_n, next_past, env_cache, secrets_dropped })
+        Ok(Store { path, db, next_n, next_past, has_room: false, env_cache, secrets_dropped })
     }
 
     pub fn meta(&self, key: &str) -> Result<Option<String>, StoreError> {

@@ -47,7 +47,8 @@ pub(super) fn stored_spec(spec: &JobSpec, secret_names: Vec<String>) -> String {
 pub(super) fn env_text(env: &Env) -> (String, String) {
     let text = serde_json::to_string(env).expect("an environment is plain data");
     let digest = Sha256::digest(text.as_bytes());
-    let hash = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let digit = |half: u8| char::from_digit(half.into(), 16).expect("half a byte is a digit");
+    let hash = digest.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
     (hash, text)
 }
 

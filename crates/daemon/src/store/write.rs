@@ -89,6 +89,7 @@ impl Store {
     pub fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
         let path = self.path.clone();
         let fail = |source| StoreError::Write { path: path.clone(), source };
+        self.make_room(false).map_err(fail)?;
         let transaction = self.db.transaction().map_err(fail)?;
         let mut writer = Writer {
             db: &transaction,

@@ -69,7 +69,7 @@ fn one_that_breaks_off_does_not_look_whole() {
     assert!(done.stderr.starts_with("error: the export broke off after "), "{done}");
     assert!(done.stderr.contains("service.log tells which\nhint: nexus doctor"), "{done}");
 
-    // To a file: the old one stays, and nothing half lies beside it. A pipe in the reader's way makes it slow.
+    // To a file: the old one stays, and nothing half lies beside it.
     nexus.ok(&["start"]);
     let file = nexus.file("jobs.jsonl", "old");
     let mut child = nexus.command(&["export", "-o", "jobs.jsonl"]).stderr(Stdio::piped()).spawn().unwrap();
@@ -86,6 +86,24 @@ fn one_that_breaks_off_does_not_look_whole() {
         // It was faster.
         _ => assert_eq!(now.lines().count().to_string(), MANY, "{done}"),
     }
+}
+
+#[test]
+fn a_job_that_cannot_be_read_is_not_left_out_in_silence() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    nexus.ok(&["add", "--quiet", "--hold", "-x", "1000", "--", "true"]);
+    let broken = nexus.add_with(&["--hold"], "true");
+    nexus.ok(&["remove", &broken]);
+    nexus.ok(&["stop"]);
+    let spoil = format!("UPDATE jobs SET spec = 'spoilt' WHERE id = '{broken}'");
+    super::sql(&nexus.home().join("nexus.db"), &spoil);
+    nexus.ok(&["start"]);
+    let done = nexus.run(&["export", "-o", "jobs.jsonl"]).expect_code(1);
+    assert!(done.stderr.starts_with("error: the export broke off after "), "{done}");
+    assert_eq!(std::fs::read_dir(nexus.work()).unwrap().count(), 0);
+    until("it is told", || nexus.service_log().contains("Error: an export broke off: ").then_some(()));
+    // The others can be had.
+    assert_eq!(nexus.ok(&["export", "--state", "held"]).lines().count(), 1000);
 }
 
 #[test]
