@@ -72,6 +72,8 @@ pub enum Verb {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use clap::CommandFactory;
 
     use super::*;
@@ -101,6 +103,37 @@ mod tests {
                 assert!(most <= 1, "{} {}", verb.get_name(), option.get_id());
             }
         }
+    }
+
+    /// Pages whose commands can be typed as they stand.
+    const PAGES: &[&str] = &[include_str!("../../../docs/coming-from.md"), include_str!("../../../docs/state-file.md")];
+
+    /// What begins like this cannot be read yet.
+    const NOT_YET: &[&str] = &["nexus import", "nexus export", "nexus run --commands-file"];
+
+    /// Commands between backquotes, and lines of blocks, up to the words beside them.
+    fn commands(page: &str) -> impl Iterator<Item = &str> {
+        let lines = page.split('`').skip(1).step_by(2).flat_map(str::lines);
+        let lines = lines.map(|line| line.split("   ").next().unwrap_or_default());
+        lines.filter(|line| *line == "nexus" || line.starts_with("nexus "))
+    }
+
+    #[test]
+    fn commands_on_pages_can_be_typed_as_they_stand() {
+        let (mut findings, mut unread) = (Vec::new(), BTreeSet::new());
+        for command in PAGES.iter().flat_map(|page| commands(page)) {
+            let words = nexus_api::shell_words::split(command, "").expect(command);
+            let Err(error) = Cli::try_parse_from(words) else { continue };
+            match NOT_YET.iter().find(|start| command.starts_with(**start)) {
+                Some(start) => drop(unread.insert(start)),
+                None => findings.push(format!("{command}\n{error}")),
+            }
+        }
+        let needless = NOT_YET.iter().filter(|start| !unread.contains(start));
+        findings.extend(needless.map(|start| format!("{start} can be read now: strike it out")));
+        assert!(findings.is_empty(), "{}", findings.join("\n"));
+        let all: Vec<&str> = PAGES.iter().flat_map(|page| commands(page)).collect();
+        assert!(all.len() > 100 && all.contains(&"nexus add --priority -5 \"cmd\""), "{all:?}");
     }
 
     #[test]
