@@ -106,6 +106,35 @@ mod tests {
         }
     }
 
+    /// Pages whose commands can be typed as they stand.
+    const PAGES: &[&str] = &[
+        include_str!("../../../docs/coming-from.md"),
+        include_str!("../../../docs/dispatcher.md"),
+        include_str!("../../../docs/job-files.md"),
+        include_str!("../../../docs/state-file.md"),
+    ];
+
+    /// Commands between backquotes, and lines of blocks, up to the words beside them.
+    fn commands(page: &str) -> impl Iterator<Item = &str> {
+        let lines = page.split('`').skip(1).step_by(2).flat_map(str::lines);
+        let lines = lines.map(|line| line.split("   ").next().unwrap_or_default());
+        lines.filter(|line| *line == "nexus" || line.starts_with("nexus "))
+    }
+
+    #[test]
+    fn commands_on_pages_can_be_typed_as_they_stand() {
+        let mut findings = Vec::new();
+        for command in PAGES.iter().flat_map(|page| commands(page)) {
+            let words = nexus_api::shell_words::split(command, "").expect(command);
+            if let Err(error) = Cli::try_parse_from(words) {
+                findings.push(format!("{command}\n{error}"));
+            }
+        }
+        assert!(findings.is_empty(), "{}", findings.join("\n"));
+        let all: Vec<&str> = PAGES.iter().flat_map(|page| commands(page)).collect();
+        assert!(all.len() > 100 && all.contains(&"nexus add --priority -5 \"cmd\""), "{all:?}");
+    }
+
     #[test]
     fn a_mistyped_verb_is_no_job() {
         assert!(Cli::try_parse_from(["nexus", "ad", "true"]).is_err());

@@ -139,6 +139,7 @@ impl Spec {
             unique: exported.beside.unique,
             tty: exported.beside.tty,
             out: exported.beside.out.clone(),
+            out_dir: exported.beside.out_dir.clone(),
             rerun_of: job.rerun_of.clone(),
             checkpoint_of: exported.beside.checkpoint_of.clone(),
             by_rule: exported.beside.by_rule.clone(),

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use super::file::{self, Found};
 use super::memory::Memory;
-use super::view::{self, View};
+use super::view::{self, Change, View};
 use super::watches::Watches;
 use crate::engine::Message;
 
@@ -383,25 +383,6 @@ impl Keeper {
 enum Failure {
     ServiceGone,
     Trouble(String),
-}
-
-/// What somebody wants who wrote the file.
-struct Change {
-    /// As they left it.
-    paused: GpuSet,
-    pause: GpuSet,
-    resume: GpuSet,
-}
-
-impl Change {
-    fn between(known: GpuSet, paused: GpuSet, view: &View) -> Result<Change, String> {
-        let pause = paused.minus(known);
-        match pause.minus(view.gpus).iter().next() {
-            Some(missing) => Err(view::no_gpu(missing)),
-            // A card that is gone since is nobody's to resume.
-            None => Ok(Change { paused, pause, resume: known.minus(paused).and(view.gpus) }),
-        }
-    }
 }
 
 fn old_file_end() -> Instant {

@@ -93,8 +93,28 @@ pub fn paused(text: &str) -> Result<GpuSet, String> {
     list.as_array().ok_or_else(wrong)?.iter().map(index).collect()
 }
 
+/// What somebody wants who wrote the file.
+pub struct Change {
+    /// As they left it.
+    pub paused: GpuSet,
+    pub pause: GpuSet,
+    pub resume: GpuSet,
+}
+
+impl Change {
+    /// `known`: what stood there before.
+    pub fn between(known: GpuSet, paused: GpuSet, view: &View) -> Result<Change, String> {
+        let pause = paused.minus(known);
+        match pause.minus(view.gpus).iter().next() {
+            Some(missing) => Err(no_gpu(missing)),
+            // A card that is gone since is nobody's to resume.
+            None => Ok(Change { paused, pause, resume: known.minus(paused).and(view.gpus) }),
+        }
+    }
+}
+
 /// Why a text that names such a GPU is not taken.
-pub fn no_gpu(number: impl std::fmt::Display) -> String {
+fn no_gpu(number: impl std::fmt::Display) -> String {
     format!("there is no GPU {number}")
 }
 

@@ -52,3 +52,27 @@ async fn heard(watch: Option<&Watch>) {
         _ => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_link_leads_to_is_heard_of_though_somebody_keeps_the_old_one_open() {
+        let dir = std::env::temp_dir().join(format!("nexus-watches-{}", std::process::id()));
+        let (link, far) = (dir.join("link"), dir.join("far/file"));
+        fs::create_dir_all(dir.join("far")).unwrap();
+        fs::write(&far, "1").unwrap();
+        std::os::unix::fs::symlink(&far, &link).unwrap();
+        let mut watches = Watches::of(&link);
+        watches.look(&far);
+        let _old = fs::File::open(&far).unwrap();
+        fs::write(dir.join("far/new"), "2").unwrap();
+        fs::rename(dir.join("far/new"), &far).unwrap();
+        tokio::time::timeout(Duration::from_secs(20), watches.changed()).await.expect("it is heard of");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}
