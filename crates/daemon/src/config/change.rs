@@ -145,7 +145,8 @@ pub(super) fn meant(key: &Key, typed: &str, user_home: Option<&Path>) -> Result<
         };
         match taken {
             Ok(()) => return Ok(value),
-            Err(want) => wanted = Some(want),
+            // What was typed is told as it was typed.
+            Err(want) => drop(wanted.get_or_insert(want)),
         }
     }
     Err(wanted.unwrap_or_default())

@@ -11,7 +11,7 @@ pub const KEYS: &[Key] = &[
             |config, given| {
                 let option = given.text()?;
                 if !option.is_empty() {
-                    option_name(&option)?;
+                    option_name(&option).map_err(|_| "an option of a program in quotes, as in \"--cuda\", or \"\"")?;
                 }
                 config.csv_gpu_arg = option;
                 Ok(())

@@ -13,8 +13,12 @@ fn stopped() -> (Nexus, String) {
     (nexus, id)
 }
 
+/// Takes a database back to the one of before files could be watched.
+const TO_FORMAT_3: &str = "DROP TABLE watches; DROP TABLE watched_entries; PRAGMA user_version = 3";
+
 /// Takes a database back to the one of before GPUs could be shared.
 fn to_format_2(database: &std::path::Path) {
+    sql(database, TO_FORMAT_3);
     let columns = [
         ("jobs", &["same", "raised", "failed_by", "identity"][..]),
         ("runs", &["milli", "vram_mib", "ram_mib", "peak_mib"]),
@@ -81,6 +85,17 @@ fn one_of_before_gpus_were_shared_is_migrated_with_what_runs() {
     nexus.ok(&["kill", &runs]);
     assert_eq!(nexus.ended(&waits)["state"], "completed");
     assert_eq!(nexus.ended(&shares)["state"], "completed");
+}
+
+#[test]
+fn one_of_before_files_could_be_watched_is_migrated() {
+    let (nexus, id) = stopped();
+    sql(&nexus.home().join("nexus.db"), TO_FORMAT_3);
+    nexus.file("j.txt", "echo a\n");
+    nexus.ok(&["import", "--watch", "j.txt"]);
+    assert!(nexus.home().join("nexus.db.format-3").is_file(), "no copy was put aside");
+    assert_eq!(nexus.job(&id)["state"], "held");
+    assert_eq!(nexus.json(&["import", "--list", "--json"])[0]["taken"], 1);
 }
 
 #[test]

@@ -77,8 +77,11 @@ fn scripts_count_from_the_files_folder_and_are_told_their_gpus() {
     nexus.file("sub/jobs.csv", "0,train.py,,alone,1\n");
     let alone = imported(&nexus, &["sub/jobs.csv"]);
     assert_eq!(output(&nexus, &alone[0]), "train.py ['alone'] None\n");
-    let refused = nexus.fails(1, &["config", "set", "import.csv_gpu_arg", "no option"]);
-    assert!(refused.contains("is no option of a program"), "{refused}");
+    let refused = nexus.fails(2, &["config", "set", "import.csv_gpu_arg", "no option"]);
+    assert!(
+        refused.ends_with("hint: it is an option of a program in quotes, as in \"--cuda\", or \"\"\n"),
+        "{refused}"
+    );
 }
 
 #[test]
