@@ -45,6 +45,8 @@ pub struct Beside {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_dir: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tty: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Session>,

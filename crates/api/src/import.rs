@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::edit::{Change, LineError};
+use crate::history_import::TakenOver;
 use crate::job_file::{Entry, Format};
 use crate::jobs::{JobSpec, Note, State};
 
@@ -113,4 +114,25 @@ pub struct Watched {
     pub taken: u64,
     /// Why it cannot be read now; null where it can.
     pub trouble: Option<String>,
+}
+
+/// A file and what became of it: what `nexus import --json` prints.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ImportReport {
+    pub file: String,
+    pub format: Option<Format>,
+    pub entries: Vec<Taken>,
+    /// Lines that mean nothing.
+    pub refused: Vec<LineError>,
+    /// Lines that could have been meant otherwise.
+    pub doubtful: Vec<LineError>,
+    pub notes: Vec<Note>,
+    pub stopped: Option<crate::problem::Problem>,
+    /// Jobs of an export that had ended, and were left out.
+    pub ended: u64,
+    /// What became of those that were taken over instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<TakenOver>,
+    /// Jobs of an export that ran then, and were left out.
+    pub running: Vec<String>,
 }

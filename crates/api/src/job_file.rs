@@ -1,6 +1,18 @@
 //! A file of jobs that people keep: commands line by line, the scheduler's csv, JSON line by line, GPUPeasy's batch text.
 //! Described in `docs/job-files.md`. Reads bytes and nothing else: what cannot be read is told by its line, the rest
 //! counts.
+//!
+//! Where the format is not named, every line that is neither blank nor a comment is looked at, and the first of them
+//! decides:
+//!
+//! - jsonl if it begins with `{`, or is an array of objects (which is then refused with a word on it);
+//! - esy if `;;` stands in it, and `;;;` in some line;
+//! - csv if it begins with a whole number and a comma, has three commas, and something between the first two; a header
+//!   counts;
+//! - lines otherwise. A command below options (`#@`) is of this kind whatever it looks like.
+//!
+//! A later line of another kind is an error of the whole file. Records of esy may have any lines, and are not compared.
+//! A file without such lines is of kind lines.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,7 +23,15 @@ use crate::command::Command;
 use crate::edit::LineError;
 use crate::env::Env;
 
+mod auto;
+mod checks;
+mod csv;
+mod esy;
+mod jsonl;
+mod line;
 mod lines;
+#[cfg(test)]
+mod tests;
 
 /// How a file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,10 +127,43 @@ impl Read {
     }
 }
 
+/// What stands before the text of some editors.
+const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// An error is no longer than this: the line itself is in the file.
+const LONGEST_ERROR: usize = 500;
+
 /// `format`: none to find it out. An error is of the whole file: it is mixed, say.
 pub fn read(bytes: &[u8], format: Option<Format>) -> Result<Read, LineError> {
-    match format.unwrap_or(Format::Lines) {
-        Format::Lines => Ok(lines::read(bytes)),
-        other => Err(LineError { line: 1, error: format!("{} is not read yet", other.word()) }),
+    if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
+        let error = "the file is written in UTF-16; iconv -f UTF-16 -t UTF-8 makes it readable".into();
+        return Err(LineError { line: 1, error });
     }
+    let text = bytes.strip_prefix(UTF8_MARK).unwrap_or(bytes);
+    let mut read = match format {
+        Some(Format::Lines) => lines::read(text),
+        Some(Format::Csv) => csv::read(text),
+        Some(Format::Jsonl) => jsonl::read(text),
+        Some(Format::Esy) => esy::read(text),
+        None => auto::read(text)?,
+    };
+    let mark = bytes.len() - text.len();
+    let entries = read.entries.iter_mut().map(|entry| &mut entry.written);
+    for written in entries.chain(read.past.iter_mut().map(|past| &mut past.written)) {
+        *written = written.start + mark..written.end + mark;
+    }
+    for told in read.refused.iter_mut().chain(&mut read.doubtful) {
+        told.error = fit_to_show(&told.error);
+    }
+    Ok(read)
+}
+
+/// Values of a file stand in errors: none may fill or stir a terminal.
+fn fit_to_show(error: &str) -> String {
+    let end = error.char_indices().nth(LONGEST_ERROR).map_or(error.len(), |(at, _)| at);
+    let mut shown: String = error[..end].chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    if end < error.len() {
+        shown.push('…');
+    }
+    shown
 }

@@ -51,6 +51,9 @@ pub struct JobSpec {
     pub window: Option<(u16, u16)>,
     #[serde(default)]
     pub out: Option<String>,
+    /// A folder that gets one more copy of its output, in a file named by its start. Never beside `out`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_dir: Option<String>,
     /// The job this one repeats.
     #[serde(default)]
     pub rerun_of: Option<String>,
@@ -99,6 +102,7 @@ impl JobSpec {
             tty: None,
             window: None,
             out: None,
+            out_dir: None,
             rerun_of: None,
             checkpoint_of: None,
             by_rule: None,
@@ -347,6 +351,9 @@ pub struct Run {
     /// The most memory that it was seen to have on one GPU.
     #[serde(default)]
     pub peak_vram_mib: Option<u64>,
+    /// The further copy of its output, where the job has a folder for such.
+    #[serde(default)]
+    pub out: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -15,6 +15,7 @@ pub mod import;
 pub mod job_file;
 pub mod jobs;
 pub mod log;
+pub mod nearest;
 pub mod paths;
 pub mod problem;
 pub mod queue_text;

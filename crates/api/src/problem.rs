@@ -38,6 +38,17 @@ pub enum Problem {
         id: String,
         state: State,
     },
+    /// A watch of this file was to be ended, and there is none.
+    NotWatched {
+        file: String,
+        /// Files that are.
+        watched: Vec<String>,
+    },
+    /// What lies there cannot be watched.
+    CannotWatch {
+        file: String,
+        error: String,
+    },
     /// It was to go on from checkpoints that another job, which has not ended, keeps its own in.
     CheckpointsInUse {
         id: String,
@@ -161,6 +172,8 @@ impl Problem {
                 other => format!("{other} does not fit job {id}"),
             },
             Problem::NotUnique { .. } => "an identical job is there already".into(),
+            Problem::NotWatched { file, .. } => format!("{file} is not watched"),
+            Problem::CannotWatch { file, .. } => format!("{file} cannot be watched"),
             Problem::CheckpointsInUse { id, .. } => format!("job {id} cannot be gone on from"),
             Problem::BadCommand { .. } => "this command cannot run".into(),
             Problem::NoSuchFolder { path, .. } => format!("the working folder {path} cannot be used"),
@@ -223,6 +236,9 @@ impl Problem {
                 };
                 format!("job {id} of the same command and folder {state}")
             }
+            Problem::NotWatched { watched, .. } if watched.is_empty() => "no file is".into(),
+            Problem::NotWatched { watched, .. } => format!("these are: {}", watched.join(", ")),
+            Problem::CannotWatch { error, .. } => error.clone(),
             Problem::CheckpointsInUse { by, state, .. } => {
                 format!("job {by} is {} and has the same folder of checkpoints", state.word())
             }
@@ -275,6 +291,7 @@ impl Problem {
             Problem::NotUnique { id, .. } => {
                 format!("nexus show {id}; without --unique it is queued all the same")
             }
+            Problem::NotWatched { .. } => "nexus import --list".into(),
             Problem::CheckpointsInUse { by, state: State::Held | State::Queued, .. } => {
                 format!("nexus wait {by}, or nexus remove {by}; then try again")
             }

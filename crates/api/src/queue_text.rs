@@ -11,9 +11,12 @@ mod read;
 mod write;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
+pub(crate) use options::is_flag;
 pub use options::{default_of, names, retry_on, said, set, told, vram};
 pub use read::read;
+pub(crate) use read::text;
 pub use write::{Header, entry, write};
 
 use crate::command::Command;
@@ -50,6 +53,8 @@ pub struct Entry {
     /// By name. How many lines the command has is not among them.
     pub options: BTreeMap<String, String>,
     pub command: String,
+    /// The bytes that say it: from the first letter of its options, or of its command, to the end of the command.
+    pub written: Range<usize>,
 }
 
 impl Entry {

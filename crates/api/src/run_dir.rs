@@ -16,6 +16,8 @@ pub const STDERR: &str = "stderr.log";
 pub const ORDER: &str = "order.idx";
 /// Why the environment of a run could not be activated; the script that tried writes it.
 pub const START_ERROR: &str = "start_error";
+/// Where the further copy of the output is, for a run that was given two names for it: a symbolic link.
+pub const OUT: &str = "out";
 
 /// Tells the processes of a run: each is started with the path of its run directory in this variable.
 pub const RUN_DIR_VARIABLE: &str = "NEXUS_RUN_DIR";
@@ -69,6 +71,10 @@ pub struct RunSpec {
     pub grace_ms: u64,
     /// Further copy of both streams, opened for append.
     pub out: Option<PathBuf>,
+    /// With it `out` is a file of this run alone: made anew, in a folder that is made if need be. Where one of that name
+    /// is there already, this is taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_else: Option<PathBuf>,
     /// Socket on which the service takes [`ShimMessage`]s.
     pub reports: PathBuf,
     /// Folder of a cgroup (v2) in which the run may make one of its own.

@@ -23,7 +23,7 @@ impl std::fmt::Display for NoWords {
 /// What a shell would act on.
 pub const SPECIAL: &str = "|&;<>()$`*?[]{}#~!";
 
-/// The words of `text`. `refused`: characters that may stand in quotes only.
+/// The words of `text`. `refused`: characters of ASCII that may stand in quotes only.
 pub fn split(text: &str, refused: &str) -> Result<Vec<String>, NoWords> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -33,7 +33,7 @@ pub fn split(text: &str, refused: &str) -> Result<Vec<String>, NoWords> {
             c if c.is_whitespace() => words.extend(word.take()),
             '\'' | '"' => quoted(&mut chars, c, word.get_or_insert_default())?,
             '\\' => word.get_or_insert_default().push(chars.next().ok_or(NoWords::Unclosed('\\'))?),
-            c if refused.contains(c) => return Err(NoWords::Special(c)),
+            c if c.is_ascii() && refused.as_bytes().contains(&(c as u8)) => return Err(NoWords::Special(c)),
             c => word.get_or_insert_default().push(c),
         }
     }

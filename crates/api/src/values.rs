@@ -105,7 +105,9 @@ pub fn gpu_list(text: &str) -> Result<Vec<u16>, String> {
         true => part.parse::<u16>().ok().filter(|index| *index < MAX_GPUS).ok_or_else(wrong),
         false => Err(wrong()),
     };
-    let mut list = Vec::new();
+    // A bit for each: a long list of many ranges is no work.
+    const { assert!(MAX_GPUS as u32 <= u128::BITS) };
+    let mut named = 0u128;
     for part in text.split(',') {
         match part.split_once('-') {
             Some((first, last)) => {
@@ -113,13 +115,16 @@ pub fn gpu_list(text: &str) -> Result<Vec<u16>, String> {
                 if first > last {
                     return Err(wrong());
                 }
-                list.extend(first..=last);
+                named |= (first..=last).fold(0, |range, index| range | 1 << index);
             }
-            None => list.push(index(part)?),
+            None => named |= 1 << index(part)?,
         }
     }
-    list.sort_unstable();
-    list.dedup();
+    let mut list = Vec::new();
+    while named != 0 {
+        list.push(named.trailing_zeros() as u16);
+        named &= named - 1;
+    }
     Ok(list)
 }
 

@@ -12,6 +12,7 @@ use nexus_api::edit::{JobEdit, JobEdited, QueueEdit, QueueEdited, QueueText};
 use nexus_api::events::Event;
 use nexus_api::export::{self, Exported};
 use nexus_api::history_import::TakenOver;
+use nexus_api::import::{Import, ImportReport, Watch, Watching};
 use nexus_api::jobs::{Job, JobDetail, JobSpec, Note, Submitted, Waiting};
 use nexus_api::problem::Problem;
 use nexus_api::run_dir::{self, ExitRecord, RunSpec, ShimMessage, Started};
@@ -83,6 +84,11 @@ const SAMPLES: &[Sample] = &[
     ("config_overridden", reads_and_writes::<ConfigView>),
     ("config_overrides", reads_and_writes::<Overrides>),
     ("problems_submit", reads_and_writes::<Vec<Problem>>),
+    ("problems_watch", reads_and_writes::<Vec<Problem>>),
+    ("import", reads_and_writes::<Import>),
+    ("import_report", reads_and_writes::<ImportReport>),
+    ("watch", reads_and_writes::<Watch>),
+    ("watching", reads_and_writes::<Watching>),
     ("queue_text", reads_and_writes::<QueueText>),
     ("queue_edit", reads_and_writes::<QueueEdit>),
     ("queue_edited", reads_and_writes::<QueueEdited>),
@@ -96,6 +102,9 @@ const SAMPLES: &[Sample] = &[
     ("exported_dependency", reads_and_writes::<Exported>),
     ("taken_over", reads_and_writes::<TakenOver>),
     ("problems_logs", reads_and_writes::<Vec<Problem>>),
+    ("run_spec_out_dir", reads_and_writes::<RunSpec>),
+    ("job_spec_out_dir", reads_and_writes::<JobSpec>),
+    ("job_detail_out_dir", reads_and_writes::<JobDetail>),
 ];
 
 /// Names a script may rely on: the list of the specification.
@@ -212,9 +221,9 @@ fn an_exported_job_says_its_format_first_and_then_what_every_listing_says() {
 fn samples_show_every_problem_and_each_has_words() {
     let further = ["problems_terminal", "problems_time_limit", "problems_submit", "problems_checkpoints"];
     let samples = further.map(read::<Vec<Problem>>).concat();
-    let samples = [samples, read("problems"), read("problems_logs")].concat();
+    let samples = [samples, read("problems"), read("problems_logs"), read("problems_watch")].concat();
     let shown: BTreeSet<u32> = samples.iter().map(number_of).collect();
-    assert_eq!(shown, (1..=26).collect(), "a problem lacks a sample");
+    assert_eq!(shown, (1..=28).collect(), "a problem lacks a sample");
     for problem in samples {
         assert!(!problem.title().is_empty(), "{problem:?}");
         assert!(problem.why().is_none_or(|why| !why.is_empty()), "{problem:?}");
@@ -290,6 +299,8 @@ fn number_of(problem: &Problem) -> u32 {
         Problem::NotUnique { .. } => 24,
         Problem::CheckpointsInUse { .. } => 25,
         Problem::LogsGone { .. } => 26,
+        Problem::NotWatched { .. } => 27,
+        Problem::CannotWatch { .. } => 28,
     }
 }
 

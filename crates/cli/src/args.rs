@@ -3,9 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    attach, cancel, completions, config, demo, doctor, edit, export, first, forget, gpus, help, history, hold, kill,
-    logs, ls, pause, queue, release, remove, rerun, restart, resume, run, screens, service, show, start, status, stop,
-    wait, why,
+    attach, cancel, completions, config, demo, doctor, edit, export, first, forget, gpus, help, history, hold, import,
+    kill, logs, ls, pause, queue, release, remove, rerun, restart, resume, run, screens, service, show, start, status,
+    stop, wait, why,
 };
 use crate::typed::AddArgs;
 use crate::ui::ColorWhen;
@@ -51,6 +51,7 @@ pub enum Verb {
     Hold(hold::HoldArgs),
     Release(release::ReleaseArgs),
     Rerun(rerun::RerunArgs),
+    Import(import::ImportArgs),
     Wait(wait::WaitArgs),
     Export(export::ExportArgs),
     Forget(forget::ForgetArgs),
@@ -103,6 +104,35 @@ mod tests {
                 assert!(most <= 1, "{} {}", verb.get_name(), option.get_id());
             }
         }
+    }
+
+    /// Pages whose commands can be typed as they stand.
+    const PAGES: &[&str] = &[
+        include_str!("../../../docs/coming-from.md"),
+        include_str!("../../../docs/dispatcher.md"),
+        include_str!("../../../docs/job-files.md"),
+        include_str!("../../../docs/state-file.md"),
+    ];
+
+    /// Commands between backquotes, and lines of blocks, up to the words beside them.
+    fn commands(page: &str) -> impl Iterator<Item = &str> {
+        let lines = page.split('`').skip(1).step_by(2).flat_map(str::lines);
+        let lines = lines.map(|line| line.split("   ").next().unwrap_or_default());
+        lines.filter(|line| *line == "nexus" || line.starts_with("nexus "))
+    }
+
+    #[test]
+    fn commands_on_pages_can_be_typed_as_they_stand() {
+        let mut findings = Vec::new();
+        for command in PAGES.iter().flat_map(|page| commands(page)) {
+            let words = nexus_api::shell_words::split(command, "").expect(command);
+            if let Err(error) = Cli::try_parse_from(words) {
+                findings.push(format!("{command}\n{error}"));
+            }
+        }
+        assert!(findings.is_empty(), "{}", findings.join("\n"));
+        let all: Vec<&str> = PAGES.iter().flat_map(|page| commands(page)).collect();
+        assert!(all.len() > 100 && all.contains(&"nexus add --priority -5 \"cmd\""), "{all:?}");
     }
 
     #[test]

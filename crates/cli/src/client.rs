@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use nexus_api::config::{ConfigView, Overrides};
 use nexus_api::edit::{JobEdit, JobEdited, QueueEdit, QueueEdited, QueueText};
 use nexus_api::history_import::TakenOver;
+use nexus_api::import::{Import, Imported, Watch, Watched, Watching};
 use nexus_api::jobs::{Action, Job, JobDetail, JobQuery, JobSpec, OnJobs, Rerun, Submitted};
 use nexus_api::log::{self, Place};
 use nexus_api::paths::Home;
@@ -91,6 +92,11 @@ impl Client {
         self.post(&path, &[spec]).await
     }
 
+    /// Submits jobs, all or none.
+    pub async fn submit_all(&self, specs: &[JobSpec]) -> Result<Submitted, CliError> {
+        self.post("/v1/jobs", &specs).await
+    }
+
     /// Does something to jobs, all or none, and answers with their state after it.
     pub async fn act(&self, action: Action, on: OnJobs) -> Result<Vec<Job>, CliError> {
         self.post(&format!("/v1/jobs/{}", action.word()), &on).await
@@ -108,6 +114,23 @@ impl Client {
 
     pub async fn edit_job(&self, id: &str, edit: &JobEdit) -> Result<JobEdited, CliError> {
         self.post(&format!("/v1/jobs/{}/edit", encode(id)), edit).await
+    }
+
+    pub async fn import(&self, import: &Import) -> Result<Imported, CliError> {
+        self.post("/v1/import", import).await
+    }
+
+    /// Watches a file; what stands in it is taken before this returns.
+    pub async fn watch(&self, watch: &Watch) -> Result<Watching, CliError> {
+        self.post("/v1/watches", watch).await
+    }
+
+    pub async fn watches(&self) -> Result<Vec<Watched>, CliError> {
+        self.get("/v1/watches").await
+    }
+
+    pub async fn end_watch(&self, file: &str) -> Result<Watched, CliError> {
+        self.delete(&path("/v1/watches", &[("file", Some(file))])).await
     }
 
     pub async fn rerun(&self, rerun: &Rerun) -> Result<Submitted, CliError> {
@@ -207,7 +230,6 @@ impl Client {
 
     /// Takes ended jobs of an export over as history: whole lines as they stand in the file from `first_line` on, at most
     /// [`MOST_LINES`](nexus_api::history_import::MOST_LINES). To send them again changes nothing.
-    #[expect(dead_code, reason = "nexus import calls it")]
     pub async fn take_over(&self, first_line: u64, lines: Vec<u8>) -> Result<TakenOver, CliError> {
         self.post_bytes(&format!("/v1/history?first_line={first_line}"), lines.into()).await
     }

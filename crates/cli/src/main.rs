@@ -9,11 +9,13 @@ mod chosen;
 mod client;
 mod collapse;
 mod commands;
+mod dispatch;
 mod draft;
 mod editor;
 mod ends;
 mod error;
 mod exit;
+mod job_file;
 mod misplaced;
 mod on_gpus;
 mod render;
@@ -24,6 +26,7 @@ mod stay;
 mod typed;
 mod ui;
 mod usage;
+mod usual;
 mod values;
 mod whole_file;
 
@@ -35,8 +38,8 @@ use clap::{CommandFactory, Parser};
 
 use crate::app::App;
 use crate::commands::{
-    add, cancel, completions, config, demo, doctor, edit, first, forget, gpus, help, history, hold, kill, logs, ls,
-    pause, queue, release, remove, rerun, restart, resume, service, show, status, stop, wait, why,
+    add, cancel, completions, config, demo, doctor, edit, first, forget, gpus, help, history, hold, import, kill, logs,
+    ls, pause, queue, release, remove, rerun, restart, resume, service, show, status, stop, wait, why,
 };
 use crate::error::{CliError, code};
 use crate::ui::Ui;
@@ -116,6 +119,7 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
         Verb::Hold(args) => hold::run(args, app).await,
         Verb::Release(args) => release::run(args, app).await,
         Verb::Rerun(args) => rerun::run(args, app).await,
+        Verb::Import(args) => import::run(args, app).await,
         Verb::Wait(args) => wait::run(args, app).await,
         Verb::Export(args) => commands::export::run(args, app).await,
         Verb::Forget(args) => forget::run(args, app).await,

@@ -60,6 +60,7 @@ pub fn resolve(args: &AddArgs, around: Surroundings) -> Result<JobSpec, Usage> {
         tty: args.no_tty.then_some(false),
         window: around.window,
         out,
+        out_dir: None,
         rerun_of: None,
         checkpoint_of: None,
         by_rule: None,

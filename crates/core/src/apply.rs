@@ -7,7 +7,7 @@ mod revise;
 
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::event::{Event, NewJob, Parent, QueuePause, Requeue};
+use crate::event::{Event, NewJob, Parent, PausedBy, QueuePause, Requeue};
 use crate::ids::{JobId, MachineId, RunId};
 use crate::job::{End, Failure, Job, KillReason, Place, State};
 use crate::machine::Machine;
@@ -44,6 +44,12 @@ pub enum Command {
         machine: MachineId,
         gpus: GpuSet,
     },
+    /// What somebody changed in the state file: all of it or nothing.
+    FilePauses {
+        machine: MachineId,
+        pause: GpuSet,
+        resume: GpuSet,
+    },
     /// Start nothing more; with `kill`, end what runs.
     Stop {
         kill: bool,
@@ -66,6 +72,7 @@ impl Command {
             | Command::ResumeQueue
             | Command::PauseGpus { .. }
             | Command::ResumeGpus { .. }
+            | Command::FilePauses { .. }
             | Command::Stop { .. } => &[],
         }
     }
@@ -142,8 +149,11 @@ pub fn command(world: &mut World, command: Command, now: Time) -> Result<Vec<Eve
         Command::PauseQueue => vec![Event::QueuePaused(QueuePause::ByUser)],
         Command::ResumeQueue if !world.queue_paused() => vec![],
         Command::ResumeQueue => vec![Event::QueueResumed],
-        Command::PauseGpus { machine, gpus } => pause(world, machine, gpus, true)?,
-        Command::ResumeGpus { machine, gpus } => pause(world, machine, gpus, false)?,
+        Command::PauseGpus { machine, gpus } => pause(world, machine, gpus, GpuSet::EMPTY, PausedBy::User)?,
+        Command::ResumeGpus { machine, gpus } => pause(world, machine, GpuSet::EMPTY, gpus, PausedBy::User)?,
+        Command::FilePauses { machine, pause: paused, resume } => {
+            pause(world, machine, paused, resume, PausedBy::StateFile)?
+        }
         Command::Stop { kill } => {
             let stops = world.active_runs().filter(|run| kill && run.stop.is_none());
             let stops = stops.map(|run| Event::StopAsked { run: run.id, cause: StopCause::Stopped });
@@ -255,20 +265,26 @@ fn each(world: &World, ids: &[JobId], events_of: impl Fn(&Job) -> Option<Vec<Eve
 }
 
 /// Of all these GPUs or none; those that are so already make no event.
-fn pause(world: &World, machine: MachineId, gpus: GpuSet, paused: bool) -> Result<Vec<Event>, Refusal> {
+fn pause(
+    world: &World,
+    machine: MachineId,
+    pause: GpuSet,
+    resume: GpuSet,
+    by: PausedBy,
+) -> Result<Vec<Event>, Refusal> {
     let known = world.machines().find(|known| known.id == machine);
-    let missing = gpus.minus(known.map(Machine::gpu_set).unwrap_or_default());
+    let missing = pause.union(resume).minus(known.map(Machine::gpu_set).unwrap_or_default());
     if !missing.is_empty() {
         return Err(Refusal::NoSuchGpus { machine, missing });
     }
     let before = world.paused_gpus(machine);
-    let named = known.into_iter().flat_map(|machine| &machine.gpus).filter(|gpu| gpus.contains(gpu.index));
-    let changed = named.filter(|gpu| before.contains(gpu.index) != paused);
-    let event = |index, uuid| match paused {
-        true => Event::GpuPaused { machine, index, uuid },
-        false => Event::GpuResumed { machine, index, uuid },
+    let event = |index, uuid| match (before.contains(index), pause.contains(index), resume.contains(index)) {
+        (false, true, _) => Some(Event::GpuPaused { machine, index, uuid, by }),
+        (true, _, true) => Some(Event::GpuResumed { machine, index, uuid, by }),
+        _ => None,
     };
-    Ok(changed.map(|gpu| event(gpu.index, gpu.uuid.clone())).collect())
+    let gpus = known.into_iter().flat_map(|machine| &machine.gpus);
+    Ok(gpus.filter_map(|gpu| event(gpu.index, gpu.uuid.clone())).collect())
 }
 
 fn stop(run: RunId, asked: Option<StopCause>) -> Vec<Event> {

@@ -82,11 +82,13 @@ pub enum Event {
         machine: MachineId,
         index: u16,
         uuid: String,
+        by: PausedBy,
     },
     GpuResumed {
         machine: MachineId,
         index: u16,
         uuid: String,
+        by: PausedBy,
     },
     /// A live fact, not history: the store does not keep it.
     MachineRead(Machine),
@@ -104,6 +106,14 @@ pub enum QueuePause {
     ByUser,
     /// So many jobs failed one after another.
     AfterFailures(u32),
+}
+
+/// Who paused or resumed a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PausedBy {
+    User,
+    /// Somebody who wrote it there.
+    StateFile,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

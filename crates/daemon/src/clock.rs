@@ -15,6 +15,14 @@ pub fn rfc3339(time: Time) -> String {
     }
 }
 
+/// As in the names of files: the local clock, to the second.
+pub fn file_stamp(time: Time) -> String {
+    match Timestamp::from_millisecond(time.0) {
+        Ok(stamp) => stamp.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y%m%d_%H%M%S").to_string(),
+        Err(_) => format!("{}ms", time.0),
+    }
+}
+
 /// Reads what [`rfc3339`] wrote, or a client did.
 pub fn parse(text: &str) -> Option<Time> {
     text.parse::<Timestamp>().ok().map(|stamp| Time(stamp.as_millisecond()))

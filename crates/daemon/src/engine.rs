@@ -5,6 +5,7 @@
 
 mod gpus;
 mod history;
+mod import;
 mod revise;
 mod submit;
 
@@ -15,6 +16,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use nexus_api::events::{Event as Told, What};
+use nexus_api::import::Fate;
 use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
 use nexus_api::run_dir::of_run;
@@ -38,7 +40,7 @@ use crate::ids::IdMaker;
 use crate::launch::RunSpecs;
 use crate::narrate::{self, Narrator};
 use crate::service_log::ServiceLog;
-use crate::store::{Batch, PastJob, Store, StoreError, Took, machine_name};
+use crate::store::{Batch, PastJob, Store, StoreError, Took, WatchChange, machine_name};
 use crate::{clock, home};
 use gpus::Watched;
 
@@ -63,7 +65,9 @@ const TIDIED_TOGETHER: usize = 64;
 /// How long a start waits for company before it is committed alone.
 const COMPANY: Duration = Duration::from_millis(5);
 
+pub use import::{ImportLine, ImportOrder};
 pub use revise::{Revision, Slot};
+pub use submit::fresh;
 
 /// Makes what is to be kept, a key and a value, from the ids of new jobs.
 pub type NoteOf = Box<dyn FnOnce(&[JobId]) -> (&'static str, String) + Send>;
@@ -89,6 +93,17 @@ pub enum Message {
         revision: Revision,
         reply: Reply<Vec<JobId>>,
     },
+    /// Entries of a file. The answer says what became of each.
+    Import {
+        order: ImportOrder,
+        reply: Reply<Vec<Fate>>,
+    },
+    /// A file that is watched from now on, or no more.
+    Watch {
+        change: WatchChange,
+        line: String,
+        reply: Reply<()>,
+    },
     /// Ended jobs of elsewhere, for the history. The answer says what became of each.
     TakeOver {
         jobs: Vec<PastJob>,
@@ -108,6 +123,13 @@ pub enum Message {
         verb: &'static str,
         skip_unfit: bool,
         reply: Reply<Vec<JobId>>,
+    },
+    /// Pauses that somebody wrote into the state file, and a note of what was read there: both are on disk, or neither.
+    FilePauses {
+        pause: GpuSet,
+        resume: GpuSet,
+        note: (&'static str, String),
+        reply: Reply<()>,
     },
     /// Delete ended jobs; their log folders are the caller's to remove.
     Forget {
@@ -190,8 +212,8 @@ struct Watch {
 }
 
 impl Engine {
-    /// Runs until the service stops.
-    pub fn run(mut self) {
+    /// Runs until the service stops; what it knew then.
+    pub fn run(mut self) -> (World, Gpus) {
         let mut watch = Watch {
             seen: Seen::default(),
             narrator: Narrator::of(&self.world),
@@ -219,14 +241,14 @@ impl Engine {
                     self.store.clear_leftovers();
                 }
                 self.log.write(&["Service stopped".into()]);
-                return;
+                return (self.world, self.gpus);
             }
             turn = Turn::default();
             match self.inbox.recv_timeout(self.patience(&watch)) {
                 Ok(message) => self.take(message, &mut turn, &mut watch),
                 Err(RecvTimeoutError::Timeout) if self.store.has_leftovers() => self.store.clear_leftovers(),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => return (self.world, self.gpus),
             }
             self.clear_overdue(&mut watch);
             self.take_waiting(&mut turn, &mut watch);
@@ -299,6 +321,15 @@ impl Engine {
                 Ok(ids) => turn.replies.push(Box::new(move |done| drop(reply.send(done.map(|()| ids))))),
                 Err(problem) => drop(reply.send(Err(problem))),
             },
+            Message::Import { order, reply } => match self.import(order, turn) {
+                Ok(fates) => turn.replies.push(Box::new(move |done| drop(reply.send(done.map(|()| fates))))),
+                Err(problem) => drop(reply.send(Err(problem))),
+            },
+            Message::Watch { change, line, reply } => {
+                turn.batch.watches.push(change);
+                turn.batch.notes.push(line);
+                turn.replies.push(Box::new(move |done| drop(reply.send(done))));
+            }
             Message::TakeOver { jobs, reply } => drop(reply.send(self.take_over(&jobs, turn))),
             Message::Keep { key, value } => turn.batch.meta.push((key, value)),
             Message::Note(lines) => turn.batch.notes.extend(lines),
@@ -319,6 +350,13 @@ impl Engine {
                     Err(refusal) => drop(reply.send(Err(self.refused(refusal, verb)))),
                 }
             }
+            Message::FilePauses { pause, resume, note, reply } => match self.file_pauses(pause, resume, turn) {
+                Ok(()) => {
+                    turn.batch.meta.push(note);
+                    turn.replies.push(Box::new(move |done| drop(reply.send(done))));
+                }
+                Err(problem) => drop(reply.send(Err(problem))),
+            },
             Message::Forget { ids, reply } => match self.forgettable(&ids) {
                 Ok(()) => {
                     turn.batch.forgotten.extend(ids);

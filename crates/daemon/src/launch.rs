@@ -1,6 +1,6 @@
 //! Makes what a shim is told: the command, where it runs, and its environment.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nexus_api::command::Command;
 use nexus_api::env::{Env, is_reserved};
@@ -11,10 +11,9 @@ use nexus_core::machine::Gpu;
 use nexus_core::request::GpuSet;
 use nexus_core::run::Lease;
 
-use crate::activation;
 use crate::config::{Config, Visible};
-use crate::gpu_arg;
 use crate::store::Launch;
+use crate::{activation, clock, gpu_arg};
 
 /// Window of a job whose submitter had none.
 const USUAL_WINDOW: (u16, u16) = (120, 40);
@@ -60,7 +59,8 @@ impl RunSpecs {
         env.insert("NEXUS_CHECKPOINT_DIR".into(), checkpoint_dir.to_string_lossy().into_owned());
         let activation = activation::before(&launch.spec, &self.activator);
         let dir = launch.dir;
-        let JobSpec { command, cwd, env_given, request, tty, window, out, session, one_terminal, .. } = launch.spec;
+        let JobSpec { command, cwd, env_given, request, tty, window, out, out_dir, session, one_terminal, .. } =
+            launch.spec;
         let (columns, rows) = window.filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or(USUAL_WINDOW);
         let command = match gpu_arg {
             Some(option) => gpu_arg::told(command, &option, &lease.gpus.to_string()),
@@ -69,6 +69,10 @@ impl RunSpecs {
         let (argv, shell) = self.argv(command, activation);
         let grace_ms =
             request.grace_seconds.map_or(self.config.grace.as_millis() as u64, |grace| grace.saturating_mul(1000));
+        let (out, out_else) = match out_dir {
+            Some(folder) => by_start(run, Path::new(&folder), &clock::file_stamp(clock::now())),
+            None => (out.map(PathBuf::from), None),
+        };
         RunSpec {
             format: run_dir::FORMAT,
             run: run.to_string(),
@@ -87,7 +91,8 @@ impl RunSpecs {
                 .signal
                 .map(|signal| Warning { signal: signal.signal, before_ms: signal.before_seconds.saturating_mul(1000) }),
             grace_ms,
-            out: out.map(PathBuf::from),
+            out,
+            out_else,
             // The node knows these two.
             reports: PathBuf::new(),
             cgroup_base: None,
@@ -160,6 +165,16 @@ fn uuids(wanted: GpuSet, gpus: &[Gpu]) -> Vec<String> {
 fn all_up_to_the_last(leased: GpuSet, gpus: &[Gpu]) -> GpuSet {
     let last = leased.iter().chain(gpus.iter().map(|gpu| gpu.index)).max();
     last.into_iter().flat_map(|last| 0..=last).collect()
+}
+
+/// Where a run with a folder for its output writes it: a file named by its start, or if that second is taken, by the run
+/// as well.
+fn by_start(run: RunId, folder: &Path, stamp: &str) -> (Option<PathBuf>, Option<PathBuf>) {
+    let own = match run.number {
+        1 => format!("job_{stamp}_{}.log", run.job),
+        later => format!("job_{stamp}_{}_{later}.log", run.job),
+    };
+    (Some(folder.join(format!("job_{stamp}.log"))), Some(folder.join(own)))
 }
 
 /// This shell, or `sh`.
@@ -245,6 +260,16 @@ mod tests {
             assert_eq!(spec.gpu_locks, locks, "{visible:?} {leased:?}");
         }
     }
+
+    #[test]
+    fn a_run_with_a_folder_for_its_output_has_two_names_for_it() {
+        let names = |run: &str| by_start(run.parse().unwrap(), Path::new("/d"), "20241024_153015");
+        let path = |name: &str| Some(PathBuf::from(name));
+        let first = path("/d/job_20241024_153015.log");
+        assert_eq!(names("abc.1"), (first.clone(), path("/d/job_20241024_153015_abc.log")));
+        assert_eq!(names("abc.2"), (first, path("/d/job_20241024_153015_abc_2.log")));
+    }
+
     #[test]
     fn a_job_that_is_told_its_gpus_sees_all_of_them() {
         let real = [gpu(0, false), gpu(1, false), gpu(2, false)];

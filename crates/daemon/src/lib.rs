@@ -3,16 +3,19 @@
 //! Prints nothing: what it has to say goes to service.log, to clients, or to whoever started it.
 
 pub mod activation;
+mod checks;
 mod clock;
 pub mod config;
 mod digest;
 mod engine;
+mod file_watch;
 mod gpu_arg;
 mod gpus;
 mod home;
 mod http;
 mod identity;
 mod ids;
+mod import;
 mod inbox;
 mod launch;
 mod models;
@@ -25,6 +28,7 @@ mod select;
 mod service_log;
 mod service_screen;
 mod start;
+mod state_file;
 mod store;
 mod text_file;
 mod view;

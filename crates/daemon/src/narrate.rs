@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nexus_api::events::What;
 use nexus_api::jobs::State;
-use nexus_core::event::{Event, QueuePause, Requeue};
+use nexus_core::event::{Event, PausedBy, QueuePause, Requeue};
 use nexus_core::ids::JobId;
 use nexus_core::job::{End, Failure, KillReason, State as Live};
 use nexus_core::request::{GpuSet, Raise};
@@ -74,8 +74,8 @@ impl Narrator {
                 format!("Queue paused after {count} failed jobs in a row")
             }
             Event::QueueResumed => "Queue resumed by user".into(),
-            Event::GpuPaused { index, .. } => format!("GPU {index} paused by user"),
-            Event::GpuResumed { index, .. } => format!("GPU {index} resumed by user"),
+            Event::GpuPaused { index, by, .. } => format!("GPU {index} paused by {}", actor(*by)),
+            Event::GpuResumed { index, by, .. } => format!("GPU {index} resumed by {}", actor(*by)),
             // What is different about its GPUs is told by those who read them.
             Event::MachineRead(_) => return None,
             Event::DiskFull { full: true } => "Disk full: no job is started until there is room".into(),
@@ -118,6 +118,13 @@ impl Narrator {
         let place = self.place(job);
         self.places.remove(&job);
         place
+    }
+}
+
+fn actor(by: PausedBy) -> &'static str {
+    match by {
+        PausedBy::User => "user",
+        PausedBy::StateFile => "the state file",
     }
 }
 

@@ -14,7 +14,7 @@ use nexus_api::queue_text::{self, Entry, Read, default_of, read, told};
 use nexus_core::apply::{Edit, unmoved};
 use nexus_core::ids::JobId;
 
-use crate::engine::{Revision, Slot};
+use crate::engine::{Revision, Slot, fresh};
 use crate::models::after_edit;
 use crate::store::{EditedRow, JobRow};
 use crate::words;
@@ -248,7 +248,7 @@ impl Plan {
             notes.push("Queue put in order by user".into());
         }
         let edits = self.changed.into_iter().map(Changed::edit).collect();
-        Revision { remove: self.remove, edits, add: self.add, order: self.order, notes }
+        Revision { remove: self.remove, edits, add: fresh(self.add), order: self.order, notes }
     }
 }
 

@@ -2,7 +2,7 @@
 //! wrong is refused, and what was in force stays.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use nexus_api::config::ConfigView;
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
+use tokio::sync::watch;
 
 use crate::config::{self, Config, ConfigFile, Fault, NotChanged, Overrides, Settings};
 use crate::engine::Message;
@@ -27,6 +28,8 @@ pub struct Reload {
     looking: Mutex<()>,
     state: Mutex<State>,
     models: Mutex<Source>,
+    /// `paths.state_file`, for the one who keeps that file.
+    state_file: watch::Sender<Option<PathBuf>>,
 }
 
 struct State {
@@ -49,6 +52,7 @@ impl Reload {
     ) -> Reload {
         let mut in_force = settings.config.clone();
         overrides.over(&mut in_force);
+        let (state_file, _) = watch::channel(in_force.state_file.clone());
         let state = State { in_force, overrides, on_disk: settings, refused: None };
         Reload {
             home: home.clone(),
@@ -57,6 +61,7 @@ impl Reload {
             looking: Mutex::new(()),
             state: Mutex::new(state),
             models: Mutex::new(models),
+            state_file,
         }
     }
 
@@ -100,6 +105,11 @@ impl Reload {
         Rules { rules, table: self.look_at_models(path.as_deref()).table() }
     }
 
+    /// The argument that scripts of job files are told their GPUs by.
+    pub fn csv_gpu_arg(&self) -> Option<String> {
+        Some(locked(&self.state).in_force.csv_gpu_arg.clone()).filter(|it| !it.is_empty())
+    }
+
     fn look_at_models(&self, path: Option<&Path>) -> MutexGuard<'_, Source> {
         let mut models = locked(&self.models);
         if let Some(line) = models.look(path) {
@@ -132,8 +142,7 @@ impl Reload {
         let lines = lines.collect();
         self.tell(Message::Log(lines));
         state.overrides = overrides;
-        state.in_force = new.clone();
-        self.tell(Message::Config(Box::new(new)));
+        self.enforce(new, &mut state);
         Ok(())
     }
 
@@ -153,9 +162,20 @@ impl Reload {
             self.tell(Message::Log(lines));
         }
         if new != state.in_force {
-            state.in_force = new.clone();
-            self.tell(Message::Config(Box::new(new)));
+            self.enforce(new, state);
         }
+    }
+
+    fn enforce(&self, new: Config, state: &mut State) {
+        let state_file = new.state_file.clone();
+        self.state_file.send_if_modified(|known| std::mem::replace(known, state_file.clone()) != state_file);
+        state.in_force = new.clone();
+        self.tell(Message::Config(Box::new(new)));
+    }
+
+    /// Where the state file is to be, now and whenever that changes.
+    pub fn state_file(&self) -> watch::Receiver<Option<PathBuf>> {
+        self.state_file.subscribe()
     }
 
     fn refuse(&self, problem: Problem, state: &mut State) {

@@ -28,6 +28,7 @@ use crate::gpus::{self, Gpus};
 use crate::home::{HomeLock, Reserve, claim};
 use crate::http::{self, App, OwnerOnly};
 use crate::ids::IdMaker;
+use crate::import::{Importer, Watches};
 use crate::inbox::{self, Inbox};
 use crate::launch::RunSpecs;
 use crate::models::Source;
@@ -35,6 +36,7 @@ use crate::queue_edit::FileNotes;
 use crate::reload::{self, Reload};
 use crate::service_log::ServiceLog;
 use crate::service_screen::ServiceScreen;
+use crate::state_file::{StateFile, View};
 use crate::store::{Readers, Store};
 use crate::{clock, watch_file};
 
@@ -305,6 +307,8 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         Err(problem) => return say(&StartReport::Failed { problem }, ExitCode::FAILURE),
     };
     lock.sign(&home.socket());
+    let readers = Readers::new(&home.database());
+    let state_file = StateFile::keep(parts.reload.state_file(), readers, parts.to_engine.clone(), parts.events.clone());
     let screen = Arc::new(ServiceScreen::new(screens_dir(home)));
     let notes = Arc::new(FileNotes::default());
     let user_home = std::env::var("HOME").ok().filter(|home| home.starts_with('/')).unwrap_or_else(|| "/".into());
@@ -317,6 +321,8 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         notes: notes.clone(),
         reload: parts.reload.clone(),
     };
+    let importer = Importer { engine: parts.to_engine.clone(), reload: parts.reload.clone() };
+    let watches = Arc::new(Watches::new(importer, Readers::new(&home.database()), &inbox.path));
     let app = Arc::new(App {
         engine: parts.to_engine.clone(),
         readers: Readers::new(&home.database()),
@@ -331,15 +337,16 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         reload: parts.reload,
         edits: tokio::sync::Mutex::new(()),
         notes,
+        watches: watches.clone(),
         user_home,
     });
     watch_config(home, &app);
     let (engine_ended, ended) = oneshot::channel();
     let engine = parts.engine;
     std::thread::spawn(move || {
-        engine.run();
+        let (world, gpus) = engine.run();
         // Whoever waited for it is gone: the process ends anyway.
-        let _ = engine_ended.send(());
+        let _ = engine_ended.send(View::of(&world, &gpus));
     });
     let (close, closed) = oneshot::channel::<()>();
     let until_closed = async move { drop(closed.await) };
@@ -350,13 +357,17 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
     }
     tokio::spawn(stop_on_signal(parts.to_engine));
     tokio::spawn(inbox::keep(inbox));
+    tokio::spawn(async move { watches.resume().await });
     say(&StartReport::Ready { pid: std::process::id() }, ExitCode::SUCCESS);
     let ended = ended.await;
     // The last answers, that of the stop itself among them, still go out.
     drop(close);
     let _ = tokio::time::timeout(LAST_ANSWERS, server).await;
     match ended {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(view) => {
+            state_file.end(view).await;
+            ExitCode::SUCCESS
+        }
         // The engine panicked: jobs go on, and the next start finds them.
         Err(_) => ExitCode::FAILURE,
     }

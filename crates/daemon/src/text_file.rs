@@ -18,6 +18,16 @@ pub struct Unreadable {
 
 /// None where there is no file.
 pub fn read(path: &Path) -> Result<Option<String>, Unreadable> {
+    let Some(bytes) = bytes(path, MOST_BYTES)? else { return Ok(None) };
+    String::from_utf8(bytes).map(Some).map_err(|error| {
+        let good = error.utf8_error().valid_up_to();
+        let line = error.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
+        Unreadable { line: Some(line), error: "it is not text in UTF-8".into() }
+    })
+}
+
+/// What stands there, whatever it is; none where there is no file.
+pub fn bytes(path: &Path, most: u64) -> Result<Option<Vec<u8>>, Unreadable> {
     let fail = |error: std::io::Error| unreadable(&without_number(&error));
     // Without waiting: a pipe in its place must not hold up a service.
     let flags = OFlags::NONBLOCK.bits() as i32;
@@ -34,15 +44,11 @@ pub fn read(path: &Path) -> Result<Option<String>, Unreadable> {
         return Err(unreadable("it is not a file"));
     }
     let mut bytes = Vec::new();
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(fail)?;
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(unreadable(&format!("it is larger than {} KiB", MOST_BYTES >> 10)));
+    file.take(most + 1).read_to_end(&mut bytes).map_err(fail)?;
+    if bytes.len() as u64 > most {
+        return Err(unreadable(&format!("it is larger than {} KiB", most >> 10)));
     }
-    String::from_utf8(bytes).map(Some).map_err(|error| {
-        let good = error.utf8_error().valid_up_to();
-        let line = error.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
-        Unreadable { line: Some(line), error: "it is not text in UTF-8".into() }
-    })
+    Ok(Some(bytes))
 }
 
 fn unreadable(error: &str) -> Unreadable {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use nexus_api::amount::GpuAmount;
 use nexus_api::jobs::{Job, Run, State, Waiting};
-use nexus_api::run_dir::{self, STDERR, STDOUT};
+use nexus_api::run_dir::{self, OUT, STDERR, STDOUT};
 use nexus_core::time::Time;
 
 use crate::store::{JobRow, RunRow};
@@ -83,6 +83,8 @@ pub fn run(row: RunRow) -> Run {
         started_at: row.started_at.map(clock::rfc3339),
         ended_at: row.ended_at.map(clock::rfc3339),
         outcome: row.outcome,
+        // Where there is none, the job has no folder for it, or has not come so far.
+        out: std::fs::read_link(row.dir.join(OUT)).ok().map(|path| path.to_string_lossy().into_owned()),
         log_dir: row.dir.to_string_lossy().into_owned(),
         part: row.milli.filter(|milli| *milli > 0).and_then(GpuAmount::part),
         vram_mib: row.vram_mib,

@@ -231,10 +231,12 @@ impl Nexus {
         made.and_then(|()| std::fs::write(self.home().join("config.toml"), text)).expect("the home is writable");
     }
 
-    /// Makes a file of the test's own.
+    /// Makes a file of the test's own, and its folder.
     pub fn file(&self, name: &str, content: &str) -> PathBuf {
         let path = self.work().join(name);
-        std::fs::write(&path, content).expect("the test's own folder is writable");
+        let folder = path.parent().expect("it lies in the test's own folder");
+        let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, content));
+        written.expect("the test's own folder is writable");
         path
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+#[derive(Debug)]
 pub struct Output {
     pub typed: String,
     /// 128 + signal for one that a signal ended.

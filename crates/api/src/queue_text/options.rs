@@ -156,6 +156,12 @@ const MEANINGS: &[Meaning] = &[
         read: |spec, text| put_some(&mut spec.out, text, absolute),
     },
     Meaning {
+        name: "out-dir",
+        default: "none",
+        write: |spec| spec.out_dir.clone(),
+        read: |spec, text| put_some(&mut spec.out_dir, text, absolute),
+    },
+    Meaning {
         name: "no-tty",
         default: "no",
         write: |spec| (spec.tty == Some(false)).then(|| SET.to_string()),
@@ -248,7 +254,7 @@ pub fn default_of(name: &str) -> &'static str {
 }
 
 /// Whether a word without a value is an option of its own.
-pub(super) fn is_flag(name: &str) -> bool {
+pub(crate) fn is_flag(name: &str) -> bool {
     matches!(name, HOLD | ARGV | "no-tty" | "screen" | "force" | "unique")
 }
 

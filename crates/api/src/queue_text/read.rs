@@ -1,6 +1,7 @@
 //! Reads the queue from text. What cannot be read is told by its line; the rest counts.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use nexus_core::ids::JobId;
 
@@ -23,7 +24,7 @@ pub fn read(bytes: &[u8]) -> Read {
     if ends_well {
         lines.pop();
     }
-    let mut reader = Reader { lines, at: 0, known: BTreeMap::new(), read: Read::default() };
+    let mut reader = Reader { bytes, lines, at: 0, known: BTreeMap::new(), read: Read::default() };
     while reader.at < reader.lines.len() {
         reader.next();
     }
@@ -32,6 +33,7 @@ pub fn read(bytes: &[u8]) -> Read {
 }
 
 struct Reader<'a> {
+    bytes: &'a [u8],
     lines: Vec<&'a [u8]>,
     at: usize,
     /// Ids, and the lines they stand in.
@@ -72,8 +74,8 @@ impl Reader<'_> {
             }
             Ok(line) => {
                 self.at += 1;
-                let command = line.trim().to_string();
-                self.read.entries.push(Entry { line: number(first), command, ..Entry::default() });
+                let (command, written) = (line.trim().to_string(), self.place(line.trim()));
+                self.read.entries.push(Entry { line: number(first), command, written, ..Entry::default() });
             }
         }
     }
@@ -82,6 +84,7 @@ impl Reader<'_> {
     fn with_options(&mut self, first: usize) {
         let line = text(self.lines[first]).unwrap_or_default();
         let from_windows = line.ends_with('\r');
+        let begin = self.place(line.trim()).start;
         self.at += 1;
         let body = line.trim().strip_prefix(OPTIONS_MARK).unwrap_or_default();
         let options = options(body);
@@ -96,19 +99,19 @@ impl Reader<'_> {
         };
         match (options, command) {
             (Err(error), _) | (_, Err(error)) => self.refuse(first, error),
-            (Ok(Options { id, options, .. }), Ok(command)) => {
+            (Ok(Options { id, options, .. }), Ok((command, end))) => {
                 let before = id.as_ref().and_then(|id| self.known.insert(id.clone(), number(first)));
                 if let (Some(before), Some(id)) = (before, &id) {
                     let error = format!("{id} stands in line {before} already; take the id away for a copy");
                     return self.refuse(first, error);
                 }
-                self.read.entries.push(Entry { line: number(first), id, options, command });
+                self.read.entries.push(Entry { line: number(first), id, options, command, written: begin..end });
             }
         }
     }
 
-    /// The very next line, which must be a command.
-    fn one_line(&mut self) -> Result<String, String> {
+    /// The very next line, which must be a command; and where it ends.
+    fn one_line(&mut self) -> Result<(String, usize), String> {
         let Some(line) = self.lines.get(self.at) else {
             self.read.unfinished = true;
             return Err("no command stands below it".into());
@@ -118,25 +121,35 @@ impl Reader<'_> {
             return Err("no command stands below it".into());
         }
         self.at += 1;
-        Ok(line.trim().to_string())
+        Ok((line.trim().to_string(), self.place(line.trim()).end))
     }
 
-    /// So many lines, as they are.
-    fn counted(&mut self, Lines { count, surely }: Lines, from_windows: bool) -> Result<String, String> {
+    /// So many lines, as they are; and where the last of them ends.
+    fn counted(&mut self, Lines { count, surely }: Lines, from_windows: bool) -> Result<(String, usize), String> {
         let rest = &self.lines[self.at..];
         let starts_a_job = |line: &&[u8]| line.starts_with(OPTIONS_MARK.as_bytes());
+        // No further than they may reach: a look at all the rest, job by job, would take for ever.
+        let rest = &rest[..rest.len().min(count)];
         let next = rest.iter().position(starts_a_job).filter(|_| !surely).unwrap_or(rest.len());
         if count > next {
-            self.read.unfinished |= next == rest.len();
             self.at += next;
+            self.read.unfinished |= self.at == self.lines.len();
             return Err(format!("lines={count}, and {next} follow"));
         }
-        let lines: Result<Vec<&str>, String> = rest[..count]
+        let lines: Result<Vec<&str>, String> = rest
             .iter()
             .map(|line| text(line).map(|line| if from_windows { line.trim_end_matches('\r') } else { line }))
             .collect();
         self.at += count;
-        Ok(lines?.join("\n"))
+        let lines = lines?;
+        let end = lines.last().map_or(0, |last| self.place(last).end);
+        Ok((lines.join("\n"), end))
+    }
+
+    /// Where a part of the text stands in it.
+    fn place(&self, part: &str) -> Range<usize> {
+        let start = part.as_ptr().addr() - self.bytes.as_ptr().addr();
+        start..start + part.len()
     }
 
     /// Tells of the lines from `first` to where reading goes on.
@@ -151,7 +164,8 @@ fn number(at: usize) -> u64 {
     at as u64 + 1
 }
 
-fn text(line: &[u8]) -> Result<&str, String> {
+/// A line as text, or why it is none.
+pub(crate) fn text(line: &[u8]) -> Result<&str, String> {
     if line.len() > LONGEST_LINE {
         return Err(format!("it has {} bytes, and no command can be that long", line.len()));
     }

@@ -56,6 +56,7 @@ fn every_option() -> Vec<(JobSpec, &'static str)> {
         (with(|spec| spec.tags = vec!["a".into(), "b:1".into()]), " tags=a,b:1"),
         (with(|spec| spec.cwd = "/data/my set".into()), " cwd='/data/my set'"),
         (with(|spec| spec.out = Some("/tmp/out.log".into())), " out=/tmp/out.log"),
+        (with(|spec| spec.out_dir = Some("/data/logs".into())), " out-dir=/data/logs"),
         (with(|spec| spec.tty = Some(false)), " no-tty"),
         (with(|spec| spec.session = Some(Session::Screen)), " screen"),
         (with(|spec| spec.request.force = true), " force"),

@@ -59,6 +59,11 @@ impl Client {
         read(path, response).await
     }
 
+    pub(super) async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, CliError> {
+        let response = self.send(Method::DELETE, path, Bytes::new()).await?;
+        read(path, response).await
+    }
+
     /// The same with a body as it is.
     pub(super) async fn post_bytes<T: DeserializeOwned>(&self, path: &str, body: Bytes) -> Result<T, CliError> {
         let response = self.send(Method::POST, path, body).await?;

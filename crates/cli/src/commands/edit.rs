@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use nexus_api::edit::{JobEdit, QueueEdit, QueueEdited};
-use nexus_api::env::{Env, is_reserved};
+use nexus_api::env::Env;
+use nexus_api::jobs::JobSpec;
 
 use crate::app::App;
 use crate::chosen;
@@ -17,7 +18,7 @@ use crate::error::{CliError, Refused, Usage, code};
 use crate::render::text::counted;
 use crate::render::{self, paint::Paint};
 use crate::typed::is_escaped;
-use crate::{resolve, ui, values};
+use crate::{resolve, usual, values};
 
 /// Jobs listed before a question; the rest is counted.
 const LISTED: usize = 20;
@@ -329,13 +330,8 @@ fn listing(edited: &QueueEdited, paint: Paint) -> Vec<String> {
 }
 
 fn queue_edit(base: &str, text: String, remove: bool) -> Result<QueueEdit, CliError> {
-    let cwd = std::env::current_dir().map_err(CliError::io("the folder this was typed in cannot be found"))?;
-    let cwd = absolute(&cwd, Path::new("/"))?;
-    let vars = std::env::vars_os();
-    let vars = vars.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let mut env: Env = vars.filter(|(name, _)| !is_reserved(name)).collect();
-    env.extend(["PAGER", "GIT_PAGER"].map(|name| (name.to_string(), "cat".to_string())));
-    Ok(QueueEdit { base: base.to_string(), text, env, cwd, window: ui::window(), remove })
+    let JobSpec { env, cwd, window, .. } = usual::spec()?;
+    Ok(QueueEdit { base: base.to_string(), text, env, cwd, window, remove })
 }
 
 fn told(edited: &QueueEdited, draft: &Draft, args: &EditArgs, app: &App) -> Result<ExitCode, CliError> {

@@ -15,6 +15,7 @@ pub mod gpus;
 pub mod help;
 pub mod history;
 pub mod hold;
+pub mod import;
 pub mod kill;
 pub mod logs;
 pub mod ls;

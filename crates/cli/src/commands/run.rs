@@ -10,6 +10,7 @@ use crate::app::App;
 use crate::attach::{self, Left};
 use crate::client::Client;
 use crate::commands::add;
+use crate::dispatch::{self, Asked, DispatchArgs, Settings};
 use crate::error::{CliError, Refused, Usage};
 use crate::exit;
 use crate::render::outcome;
@@ -28,9 +29,11 @@ Examples:
   nexus run \"python train.py --model gpt2\"
   nexus run --gpus 2 python eval.py > scores.txt
   nexus run             (your shell, on a GPU)
+  nexus run --commands-file commands.txt --min-free-mem-mb 8000
+  nexus run --status
 
 Exit code: the job's own; 128 + N for signal N, 124 for its time limit, 127 where it could not be started,
-1 when it was killed, removed or lost.",
+1 when it was killed, removed or lost. With a file of commands: 0 if all completed, else 1.",
     mut_arg("command", |command| command.required(false)),
     mut_arg("json", |json| json.hide(true)),
     mut_arg("copies", |copies| copies.hide(true))
@@ -38,17 +41,17 @@ Exit code: the job's own; 128 + N for signal N, 124 for its time limit, 127 wher
 pub struct RunArgs {
     #[command(flatten)]
     pub add: AddArgs,
-    #[arg(long, hide = true, value_name = "FILE")]
-    pub commands_file: Option<String>,
-    #[arg(long, hide = true, value_name = "FILE")]
-    pub config: Option<String>,
-    #[arg(long, hide = true)]
-    pub status: bool,
+    #[command(flatten)]
+    pub dispatch: DispatchArgs,
 }
 
 pub async fn run(args: RunArgs, raw: &[OsString], app: &App) -> Result<ExitCode, CliError> {
-    refuse(&args).map_err(|usage| usage.of("run"))?;
+    match args.dispatch.asked().map_err(|usage| usage.of("run"))? {
+        Asked::Nothing => {}
+        asked => return many(args, asked, raw, app).await,
+    }
     let mut typed = args.add;
+    refuse(&typed).map_err(|usage| usage.of("run"))?;
     let is_shell = typed.command.is_empty();
     if is_shell {
         typed.command = shell(&typed)?;
@@ -83,14 +86,51 @@ pub async fn run(args: RunArgs, raw: &[OsString], app: &App) -> Result<ExitCode,
     }
 }
 
-/// What is not there yet, and options of `add` that say nothing about one job that is stayed with.
-fn refuse(args: &RunArgs) -> Result<(), Usage> {
-    let typed = &args.add;
-    let files = [(args.commands_file.is_some(), "--commands-file"), (args.config.is_some(), "--config")];
-    let not_yet = files.into_iter().chain([(args.status, "--status")]).find(|(given, _)| *given);
-    if let Some((_, option)) = not_yet {
-        return Err(Usage::new(format!("run {option} is not there yet"), "nexus add queues one command after another"));
+/// Many commands: each line of a file, or a look at what became of them.
+async fn many(args: RunArgs, asked: Asked, raw: &[OsString], app: &App) -> Result<ExitCode, CliError> {
+    let RunArgs { add: mut typed, dispatch: wanted } = args;
+    let cwd = std::env::current_dir().map_err(CliError::io("the folder this was typed in cannot be found"))?;
+    if !typed.command.is_empty() {
+        let error = "the commands stand in a file, and here is one more";
+        return Err(Usage::new(error, "one of the two: nexus run COMMAND, or --commands-file FILE").of("run"));
     }
+    if asked == Asked::Status {
+        return dispatch::status(app, &Settings::jobs_file(&wanted, &cwd)?, typed.json).await;
+    }
+    refuse_with_many(&typed, &wanted).map_err(|usage| usage.of("run"))?;
+    let settings = Settings::of(&wanted, &cwd)?;
+    // Each line takes its place.
+    typed.command = vec!["true".into()];
+    let mut base = add::spec(&typed, raw, "run", app)?;
+    let Some(plan) = dispatch::plan(settings, &base, app)? else { return Ok(ExitCode::SUCCESS) };
+    add::name_parents(&app.started().await?, &mut base).await?;
+    dispatch::run(app, plan, base, typed.quiet).await
+}
+
+/// Options of `add` that the dispatcher says itself, or that say nothing about jobs that are stayed with.
+fn refuse_with_many(typed: &AddArgs, wanted: &DispatchArgs) -> Result<(), Usage> {
+    let no_gpu = typed.gpus.as_deref() == Some("0");
+    for (given, option, instead) in [
+        (typed.json, "--json", "nexus run --status --json shows what became of each"),
+        (typed.copies != 1, "-x", "a command is run as often as its line stands in the file"),
+        (typed.hold, "--hold", "nexus pause keeps all jobs from starting"),
+        (typed.unique, "--unique", "no line is run twice as long as the jobs file is the same"),
+        (typed.dry_run, "--dry-run", "nexus add --dry-run says where one command would start"),
+        (typed.out.is_some(), "--out", "--log-dir DIR gets a log of each run"),
+        (typed.vram.is_some() && wanted.min_free_mem_mb.is_some(), "--vram", "--min-free-mem-mb says the same"),
+        (!typed.on.is_empty() && wanted.gpu_ids.is_some(), "--on", "--gpu-ids says the same"),
+        (no_gpu && wanted.min_free_mem_mb.is_some(), "--gpus 0", "--min-free-mem-mb is memory of a GPU"),
+        (no_gpu && wanted.gpu_ids.is_some(), "--gpus 0", "--gpu-ids names GPUs"),
+    ] {
+        if given {
+            return Err(Usage::new(format!("{option} does not go with a file of commands"), instead));
+        }
+    }
+    Ok(())
+}
+
+/// Options of `add` that say nothing about one job that is stayed with.
+fn refuse(typed: &AddArgs) -> Result<(), Usage> {
     if typed.json {
         return Err(Usage::new(
             "run prints what the job prints, and no JSON",

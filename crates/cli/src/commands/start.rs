@@ -7,6 +7,7 @@ use nexus_api::values::gpu_list;
 use nexus_daemon::config::{NotChanged, Overrides};
 
 use crate::app::App;
+use crate::commands::import;
 use crate::error::{CliError, Usage};
 use crate::start::{Began, StartOptions};
 
@@ -37,6 +38,9 @@ pub struct StartArgs {
     /// What models need (models.file)
     #[arg(long, value_name = "FILE")]
     pub llm_config: Option<PathBuf>,
+    /// A view of the GPUs in JSON, in which others may pause them (paths.state_file)
+    #[arg(long, value_name = "FILE")]
+    pub state_file: Option<PathBuf>,
     /// Part of its memory in use over which a GPU is shared no further (gpus.mem_threshold)
     #[arg(long, value_name = "PART", allow_hyphen_values = true)]
     pub mem_threshold: Option<String>,
@@ -55,10 +59,9 @@ pub struct StartArgs {
     /// Needless: changes are seen at once
     #[arg(long, value_name = "SECONDS")]
     pub state_interval: Option<String>,
-    #[arg(long, value_name = "FILE", hide = true)]
-    pub jobs_file: Option<PathBuf>,
-    #[arg(long, value_name = "FILE", hide = true)]
-    pub state_file: Option<PathBuf>,
+    /// A file of jobs whose new entries are queued, from now on (import --watch)
+    #[arg(long, value_name = "FILE")]
+    pub jobs_file: Option<String>,
 }
 
 pub async fn run(args: StartArgs, app: &App) -> Result<ExitCode, CliError> {
@@ -97,20 +100,16 @@ pub async fn run(args: StartArgs, app: &App) -> Result<ExitCode, CliError> {
     if let Some(screen) = &service.screen {
         app.ui.say(&format!("to see it: {}", screen.to_type()));
     }
-    Ok(ExitCode::SUCCESS)
+    match &args.jobs_file {
+        Some(file) => import::watch_file(file, app).await,
+        None => Ok(ExitCode::SUCCESS),
+    }
 }
 
 /// Keys of the configuration, and what they are to be; each is known to be right.
 fn overrides(args: &StartArgs, here: &Path) -> Result<Vec<(String, String)>, Usage> {
-    for (option, given) in [("--jobs-file", &args.jobs_file), ("--state-file", &args.state_file)] {
-        if given.is_some() {
-            return Err(Usage::new(
-                format!("start {option} is not there yet"),
-                "nexus add queues one command after another",
-            ));
-        }
-    }
     let llm_config = args.llm_config.as_ref().map(|file| absolute(file, here)).transpose()?;
+    let state_file = args.state_file.as_ref().map(|file| absolute(file, here)).transpose()?;
     let wait = args.assign_retry_wait.as_ref().map(|text| match text.bytes().all(|byte| byte.is_ascii_digit()) {
         true => format!("{text}s"),
         false => text.clone(),
@@ -118,6 +117,7 @@ fn overrides(args: &StartArgs, here: &Path) -> Result<Vec<(String, String)>, Usa
     let given = [
         ("--gpus", "gpus.use", args.gpus.as_deref().map(gpus).transpose()?),
         ("--llm-config", "models.file", llm_config),
+        ("--state-file", "paths.state_file", state_file),
         ("--mem-threshold", "gpus.mem_threshold", args.mem_threshold.clone()),
         ("--load-threshold", "gpus.load_threshold", args.load_threshold.clone()),
         ("--max-assign-attempts", "jobs.start_attempts", args.max_assign_attempts.clone()),

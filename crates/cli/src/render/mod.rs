@@ -6,6 +6,7 @@ pub mod edit;
 pub mod failure;
 pub mod gpus;
 pub mod history;
+pub mod import;
 pub mod ls;
 pub mod outcome;
 pub mod paint;

@@ -140,6 +140,7 @@ pub fn run() -> Run {
         part: None,
         vram_mib: None,
         peak_vram_mib: None,
+        out: None,
     }
 }
 

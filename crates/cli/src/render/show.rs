@@ -29,6 +29,7 @@ pub fn show(detail: &JobDetail, screen: Option<&Screen>, capacity: Capacity, now
     state(&mut lines, &detail.job, capacity, now, paint);
     times(&mut lines, &detail.job, now, paint);
     files(&mut lines, &detail.job);
+    lines.some("Copy", detail.runs.last().and_then(|run| run.out.as_deref()));
     lines.some("Checkpoints", detail.checkpoint_dir.as_deref());
     lines.some("Screen", screen.map(|screen| screen.command.as_str()));
     for run in &detail.runs {
@@ -234,6 +235,7 @@ mod tests {
             part: None,
             vram_mib: None,
             peak_vram_mib: None,
+            out: None,
         };
         let detail = JobDetail {
             job,

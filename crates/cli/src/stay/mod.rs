@@ -21,10 +21,9 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use self::follow::Happening;
-use self::keys::Keys;
-use self::screen::Screen;
-use self::signals::Caught;
-pub use self::signals::Signals;
+pub use self::keys::{Keys, are_ours as keys_are_ours};
+pub use self::screen::Screen;
+pub use self::signals::{Caught, Signals};
 use crate::app::App;
 use crate::client::Client;
 use crate::ends::{RESTART_LIMIT, RESTART_LOOK, is_away};

@@ -6,7 +6,7 @@
 
 use nexus_core::apply::{self, Report};
 use nexus_core::decide::decide;
-use nexus_core::event::Event;
+use nexus_core::event::{Event, PausedBy};
 use nexus_core::explain::Explainer;
 use nexus_core::free::GpuCount;
 use nexus_core::ids::{JobId, MachineId, RunId};
@@ -207,7 +207,7 @@ impl Model {
             for Gpu { index, uuid, .. } in
                 gpus.into_iter().filter(|gpu| paused.contains(gpu.index) && allowed(gpu.index))
             {
-                self.world.record(&Event::GpuResumed { machine, index, uuid });
+                self.world.record(&Event::GpuResumed { machine, index, uuid, by: PausedBy::User });
             }
         }
     }

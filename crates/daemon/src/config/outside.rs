@@ -1,12 +1,23 @@
 //! `[import]`, `[ssh]`, `[web]`: how nexus meets files, machines and browsers.
 
+use nexus_api::values::option_name;
+
 use super::given::shown::{number, text, words};
 use super::key::{Key, key};
 
 pub const KEYS: &[Key] = &[
     key("import", "csv_gpu_arg", "\"--cuda\"", "the argument that job files give GPUs by; \"\" leaves it alone")
-        .of_config(|config, given| given.text().map(|it| config.csv_gpu_arg = it), |config| text(&config.csv_gpu_arg))
-        .not_yet(),
+        .of_config(
+            |config, given| {
+                let option = given.text()?;
+                if !option.is_empty() {
+                    option_name(&option)?;
+                }
+                config.csv_gpu_arg = option;
+                Ok(())
+            },
+            |config| text(&config.csv_gpu_arg),
+        ),
     key("ssh", "args", "[]", "further arguments of ssh")
         .of_config(|config, given| given.words().map(|it| config.ssh_args = it), |config| words(&config.ssh_args))
         .not_yet(),

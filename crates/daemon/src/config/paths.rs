@@ -11,6 +11,5 @@ pub const KEYS: &[Key] = &[
         .of_config(|config, given| given.path().map(|it| config.jobs_file = it), |config| path(&config.jobs_file))
         .at_restart(),
     key("paths", "state_file", "\"\"", "a view of the GPUs in JSON, for other programs")
-        .of_config(|config, given| given.path().map(|it| config.state_file = it), |config| path(&config.state_file))
-        .not_yet(),
+        .of_config(|config, given| given.path().map(|it| config.state_file = it), |config| path(&config.state_file)),
 ];

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use nexus_api::problem::Problem;
 use nexus_api::run_dir::run_of;
-use nexus_core::apply::Report;
+use nexus_core::apply::{self, Command, Report};
 use nexus_core::event::Event;
 use nexus_core::ids::{JobId, MachineId};
 use nexus_core::request::GpuSet;
@@ -69,6 +70,13 @@ impl Engine {
         self.watch_gpus();
         self.look_at_gpus(turn, watch);
         turn.batch.meta.push(("simulated_gpus", count.to_string()));
+    }
+
+    pub(super) fn file_pauses(&mut self, pause: GpuSet, resume: GpuSet, turn: &mut Turn) -> Result<(), Problem> {
+        let command = Command::FilePauses { machine: MachineId::LOCAL, pause, resume };
+        let events = apply::command(&mut self.world, command, clock::now());
+        turn.batch.events.extend(events.map_err(|refusal| self.refused(refusal, "pause"))?);
+        Ok(())
     }
 
     /// Works the machine out anew from the last reading and the settings in force: after each reading, and to be

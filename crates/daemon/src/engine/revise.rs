@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
 use nexus_core::apply::{self, Command, Edit};
 use nexus_core::event::NewJob;
 use nexus_core::ids::JobId;
 
+use super::submit::Fresh;
 use super::{Engine, Turn};
 use crate::clock;
 use crate::store::{EditedRow, NewRow};
@@ -17,7 +17,7 @@ use crate::store::{EditedRow, NewRow};
 pub struct Revision {
     pub remove: Vec<JobId>,
     pub edits: Vec<(Edit, EditedRow)>,
-    pub add: Vec<JobSpec>,
+    pub add: Vec<Fresh>,
     /// Jobs in the order they are to stand in; those that are not named keep their places.
     pub order: Vec<Slot>,
     /// Lines for service.log.

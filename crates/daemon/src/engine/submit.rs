@@ -1,7 +1,9 @@
 //! New jobs: their ids, and what of others they depend on.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use nexus_api::env::Env;
 use nexus_api::jobs::{JobSpec, State};
 use nexus_api::problem::Problem;
 use nexus_core::apply::{self, Command};
@@ -12,12 +14,12 @@ use nexus_core::request::{Share, Vram};
 
 use super::{Engine, Turn};
 use crate::identity::{Identity, are_identical, identity};
-use crate::store::{NewRow, StoreError, parents};
+use crate::store::{JobEnv, NewRow, StoreError, parents};
 use crate::{clock, home, words};
 
 impl Engine {
     pub(super) fn submit(&mut self, specs: Vec<JobSpec>, turn: &mut Turn) -> Result<Vec<JobId>, Problem> {
-        let named = self.named(specs, &[], turn)?;
+        let named = self.named(fresh(specs), &[], turn)?;
         let ids = named.iter().map(|(job, _)| job.id).collect();
         let (jobs, rows): (Vec<NewJob>, Vec<NewRow>) = named.into_iter().unzip();
         turn.batch.new.extend(jobs.iter().map(|job| job.id).zip(rows));
@@ -30,7 +32,7 @@ impl Engine {
     /// New jobs with their ids, if there is room for any. `leaving`: jobs that are taken out with the same change.
     pub(super) fn named(
         &mut self,
-        mut specs: Vec<JobSpec>,
+        mut fresh: Vec<Fresh>,
         leaving: &[JobId],
         turn: &Turn,
     ) -> Result<Vec<(NewJob, NewRow)>, Problem> {
@@ -41,17 +43,16 @@ impl Engine {
         if free_bytes < home::DISK_RESERVE {
             return Err(Problem::DiskFull { path: self.home_dir.display().to_string(), free_bytes });
         }
-        self.keep_unique(&specs, leaving, turn)?;
-        let ids = self.fresh_ids(specs.len(), turn)?;
-        follow_repeated_parents(&mut specs, &ids);
-        let fresh: BTreeSet<JobId> = ids.iter().copied().collect();
-        let mut named = Vec::with_capacity(specs.len());
+        self.keep_unique(&fresh, leaving, turn)?;
+        let ids = self.fresh_ids(fresh.len(), turn)?;
+        follow_parents(&mut fresh, &ids);
+        let together: BTreeSet<JobId> = ids.iter().copied().collect();
+        let mut named = Vec::with_capacity(fresh.len());
         let now = clock::now();
-        for (id, mut spec) in ids.into_iter().zip(specs) {
-            let needs = self.needs(&spec, &fresh, turn)?;
-            let (env, secrets) = nexus_api::env::split_secrets(std::mem::take(&mut spec.env));
+        for (id, Fresh { spec, env, identity, .. }) in ids.into_iter().zip(fresh) {
+            let needs = self.needs(&spec, &together, turn)?;
             let job = NewJob { id, needs, priority: spec.priority, held: spec.hold, at: now };
-            named.push((job, NewRow { spec, env, secrets }));
+            named.push((job, NewRow { spec, env, identity }));
         }
         Ok(named)
     }
@@ -108,37 +109,45 @@ impl Engine {
 
     /// Refuses specs that are to be the only ones of their kind and are not. Decided here, where one submission comes
     /// after the other, so that of two at once one is refused.
-    fn keep_unique(&self, specs: &[JobSpec], leaving: &[JobId], turn: &Turn) -> Result<(), Problem> {
-        if specs.iter().all(|spec| !spec.unique) {
+    fn keep_unique(&self, fresh: &[Fresh], leaving: &[JobId], turn: &Turn) -> Result<(), Problem> {
+        if fresh.iter().all(|fresh| !fresh.spec.unique) {
             return Ok(());
         }
+        let coming = Coming::of(turn);
         let mut together: BTreeMap<Identity, Vec<&JobSpec>> = BTreeMap::new();
-        for spec in specs {
-            together.entry(identity(spec)).or_default().push(spec);
+        for Fresh { spec, identity, .. } in fresh {
+            together.entry(*identity).or_default().push(spec);
         }
-        for spec in specs.iter().filter(|spec| spec.unique) {
-            let alike = together[&identity(spec)].iter().filter(|other| are_identical(other, spec));
+        for Fresh { spec, identity, .. } in fresh.iter().filter(|fresh| fresh.spec.unique) {
+            let alike = together[identity].iter().filter(|other| are_identical(other, spec));
             if alike.count() > 1 {
                 let want = "each job once, and two of these are identical".into();
                 return Err(Problem::BadField { field: "unique".into(), value: spec.command.text(), want });
             }
-            if let Some((id, state)) = self.twin(spec, leaving, turn)? {
-                return Err(Problem::NotUnique { id: id.to_string(), state });
+            if let Some(twin) = self.twin((*identity, spec), &coming, leaving, turn)? {
+                return Err(Problem::NotUnique { id: twin.id.to_string(), state: twin.state });
             }
         }
         Ok(())
     }
 
     /// A job identical to this one that waits, runs or has completed: on disk, or about to be.
-    fn twin(&self, spec: &JobSpec, leaving: &[JobId], turn: &Turn) -> Result<Option<(JobId, State)>, Problem> {
+    pub(super) fn twin(
+        &self,
+        (identity, spec): (Identity, &JobSpec),
+        coming: &Coming,
+        leaving: &[JobId],
+        turn: &Turn,
+    ) -> Result<Option<Twin>, Problem> {
         let is_live = |id: JobId| self.world.job(id).is_some() && !leaving.contains(&id);
-        let new = turn.batch.new.iter().map(|(id, row)| (*id, &row.spec));
-        let edited = turn.batch.edited.iter().map(|(id, row)| (*id, &row.spec));
-        let coming = new.chain(edited).find(|(id, other)| is_live(*id) && are_identical(other, spec));
-        if let Some((id, _)) = coming {
-            return Ok(Some((id, State::Queued)));
+        for id in coming.0.get(&identity).into_iter().flatten().copied().filter(|id| is_live(*id)) {
+            let edited = turn.batch.edited.get(&id).map(|row| (&row.spec, row.secret_names.clone()));
+            let new = || turn.batch.new.get(&id).map(|row| (&row.spec, row.env.secrets.keys().cloned().collect()));
+            if let Some((other, secret_names)) = edited.or_else(new).filter(|(other, _)| are_identical(other, spec)) {
+                return Ok(Some(Twin { id, state: State::Queued, spec: other.clone(), secret_names }));
+            }
         }
-        for row in self.store.twins(spec).map_err(|error| error.problem())? {
+        for row in self.store.twins(identity, spec).map_err(|error| error.problem())? {
             let Ok(id) = row.id.parse::<JobId>() else { continue };
             if turn.batch.forgotten.contains(&id) || turn.batch.edited.contains_key(&id) {
                 continue;
@@ -149,19 +158,72 @@ impl Engine {
                 false => is_live(id) || (!leaving.contains(&id) && self.completed(id, turn)? == Some(true)),
             };
             if counts {
-                return Ok(Some((id, row.state)));
+                let spec = JobSpec { tags: row.tags, hold: row.state == State::Held, ..row.spec };
+                return Ok(Some(Twin { id, state: row.state, spec, secret_names: row.secret_names }));
             }
         }
         Ok(None)
     }
 }
 
-/// Jobs that are repeated together keep their order: where one came after another of them, the new one comes after the
-/// new other.
-fn follow_repeated_parents(specs: &mut [JobSpec], ids: &[JobId]) {
+/// A job to be.
+pub struct Fresh {
+    /// Its environment is empty: that lies beside it.
+    pub spec: JobSpec,
+    pub env: Arc<JobEnv>,
+    pub identity: Identity,
+    /// What it is called among those that come with it and come after it: the job it repeats, say.
+    pub known_as: Option<String>,
+}
+
+/// Specs that have the same environment share one.
+pub fn fresh(specs: Vec<JobSpec>) -> Vec<Fresh> {
+    let mut last: Option<(Env, Arc<JobEnv>)> = None;
+    let shared = |mut spec: JobSpec| {
+        let env = std::mem::take(&mut spec.env);
+        let (identity, known_as) = (identity(&spec), spec.rerun_of.clone());
+        if let Some((_, env)) = last.as_ref().filter(|(before, _)| *before == env) {
+            return Fresh { spec, env: env.clone(), identity, known_as };
+        }
+        let stored = Arc::new(JobEnv::of(env.clone()));
+        last = Some((env, stored.clone()));
+        Fresh { spec, env: stored, identity, known_as }
+    };
+    specs.into_iter().map(shared).collect()
+}
+
+/// A job identical to one that is asked for.
+pub(super) struct Twin {
+    pub id: JobId,
+    pub state: State,
+    pub spec: JobSpec,
+    pub secret_names: Vec<String>,
+}
+
+/// Jobs of this turn, which are not on disk yet.
+pub(super) struct Coming(BTreeMap<Identity, Vec<JobId>>);
+
+impl Coming {
+    pub fn of(turn: &Turn) -> Coming {
+        let new = turn.batch.new.iter().map(|(id, row)| (*id, row.identity));
+        let edited = turn.batch.edited.iter().map(|(id, row)| (*id, identity(&row.spec)));
+        let mut coming: BTreeMap<Identity, Vec<JobId>> = BTreeMap::new();
+        for (id, identity) in new.chain(edited) {
+            coming.entry(identity).or_default().push(id);
+        }
+        Coming(coming)
+    }
+}
+
+/// Jobs that come together keep their order: where one came after another of them, the new one comes after the new
+/// other.
+fn follow_parents(fresh: &mut [Fresh], ids: &[JobId]) {
     let new: BTreeMap<String, JobId> =
-        specs.iter().zip(ids).filter_map(|(spec, id)| Some((spec.rerun_of.clone()?, *id))).collect();
-    for spec in specs.iter_mut().filter(|spec| spec.rerun_of.is_some()) {
+        fresh.iter().zip(ids).filter_map(|(fresh, id)| Some((fresh.known_as.clone()?, *id))).collect();
+    if new.is_empty() {
+        return;
+    }
+    for Fresh { spec, .. } in fresh.iter_mut().filter(|fresh| fresh.known_as.is_some()) {
         for parent in spec.after.iter_mut().chain(&mut spec.after_any) {
             if let Some(id) = new.get(parent) {
                 *parent = id.to_string();

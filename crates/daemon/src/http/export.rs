@@ -191,7 +191,7 @@ impl Walk {
         let (hold, failed_by) = (row.state == Word::Held, row.failed_by.clone());
         let spec = row.spec.clone();
         let JobSpec { conda, venv, gpu_arg, by_rule, after, after_any, retry_on, unique, .. } = spec;
-        let JobSpec { out, tty, session, one_terminal, checkpoint_of, .. } = spec;
+        let JobSpec { out, out_dir, tty, session, one_terminal, checkpoint_of, .. } = spec;
         let exported = Exported {
             format: FORMAT,
             job: view::job(row, None, &around),
@@ -206,6 +206,7 @@ impl Walk {
                 retry_on,
                 unique,
                 out,
+                out_dir,
                 tty,
                 session,
                 one_terminal,

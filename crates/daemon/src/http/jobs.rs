@@ -17,11 +17,12 @@ use serde::Deserialize;
 
 use super::extract::{Asked, Sent};
 use super::problem::Failed;
-use super::{App, Shared, checks};
+use super::{App, Shared};
 use crate::engine::Message;
+use crate::identity::identity;
 use crate::select::select;
 use crate::store::{Filter, JobRow, Reader, StoreError, parents};
-use crate::{clock, own_env, view, words};
+use crate::{checks, clock, own_env, view, words};
 
 /// Jobs of one submission.
 const MOST_JOBS: usize = 1_000_000;
@@ -338,7 +339,7 @@ impl App {
 
 /// As the engine would say.
 fn no_twin(reader: &Reader, spec: &JobSpec) -> Result<(), Problem> {
-    match reader.twins(spec).map_err(|error| error.problem())?.into_iter().next() {
+    match reader.twins(identity(spec), spec).map_err(|error| error.problem())?.into_iter().next() {
         Some(row) => Err(Problem::NotUnique { id: row.id, state: row.state }),
         None => Ok(()),
     }

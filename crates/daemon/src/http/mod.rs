@@ -2,7 +2,6 @@
 
 mod actions;
 mod changes;
-pub mod checks;
 mod config;
 mod edit;
 mod events;
@@ -10,6 +9,7 @@ mod export;
 mod extract;
 mod gpus;
 mod history;
+mod import;
 mod jobs;
 mod logs;
 mod past;
@@ -44,6 +44,7 @@ use tokio::sync::{broadcast, oneshot};
 
 use crate::engine::{Message, Reply};
 use crate::gpus::Gpus;
+use crate::import::Watches;
 use crate::queue_edit::FileNotes;
 use crate::reload::Reload;
 use crate::service_screen::ServiceScreen;
@@ -69,6 +70,7 @@ pub struct App {
     /// One change of specs after the other: each is made from what the one before it left.
     pub edits: tokio::sync::Mutex<()>,
     pub notes: Arc<FileNotes>,
+    pub watches: Arc<Watches>,
     /// Where jobs run whose folder goes without saying.
     pub user_home: String,
 }
@@ -101,6 +103,8 @@ pub fn router(app: Shared) -> Router {
         .route("/v1/jobs/{id}/terminal", get(terminal::terminal))
         .route("/v1/export", get(export::export))
         .route("/v1/history", post(history::take_over))
+        .route("/v1/import", post(import::import))
+        .route("/v1/watches", get(import::watches).post(import::watch).delete(import::end_watch))
         .route("/v1/events", get(events::follow))
         .fallback(problem::no_such_path)
         .layer(DefaultBodyLimit::max(BODY_LIMIT))

@@ -12,11 +12,10 @@ use nexus_core::ids::JobId;
 use nexus_core::request::{GpuSet, MAX_GPUS};
 use nexus_core::time::Time;
 
-use super::checks;
 use crate::identity::identity;
 use crate::same::same;
 use crate::store::{PastJob, PastRun, past_texts};
-use crate::{clock, words};
+use crate::{checks, clock, words};
 
 /// A line, or what is wrong with it. Its runs have the folders that this home would give them, wherever they were: so
 /// nothing that belongs to somebody else is ever deleted with the job.
@@ -140,6 +139,7 @@ impl Spec {
             unique: exported.beside.unique,
             tty: exported.beside.tty,
             out: exported.beside.out.clone(),
+            out_dir: exported.beside.out_dir.clone(),
             rerun_of: job.rerun_of.clone(),
             checkpoint_of: exported.beside.checkpoint_of.clone(),
             by_rule: exported.beside.by_rule.clone(),

@@ -19,6 +19,7 @@ impl IntoResponse for Failed {
         let status = match &self.0 {
             Problem::NoSuchJob { .. }
             | Problem::NothingMatches { .. }
+            | Problem::NotWatched { .. }
             | Problem::NoLog { .. }
             | Problem::LogsGone { .. } => StatusCode::NOT_FOUND,
             Problem::WrongState { .. }

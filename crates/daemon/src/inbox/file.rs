@@ -131,7 +131,8 @@ pub fn beside(path: &Path) -> PathBuf {
     path.with_file_name(format!(".{name}.next"))
 }
 
-fn write_beside(beside: &Path, text: &[u8], mode: u32) -> std::io::Result<()> {
+/// Makes the next file.
+pub fn write_beside(beside: &Path, text: &[u8], mode: u32) -> std::io::Result<()> {
     // One of an earlier try, which failed.
     let _ = std::fs::remove_file(beside);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(beside)?;

@@ -4,9 +4,8 @@
 //! became jobs are remembered in the same transaction, until the file shows their ids, so that a crash in between
 //! does not queue them again.
 
-mod file;
+pub mod file;
 mod take;
-mod watch;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,8 +17,8 @@ use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep_until};
 
 use crate::engine::Message;
+use crate::file_watch::Watch;
 use crate::inbox::take::{Keeper, Noise, Round};
-use crate::inbox::watch::Watch;
 use crate::queue_edit::FileNotes;
 use crate::reload::Reload;
 use crate::store::Readers;

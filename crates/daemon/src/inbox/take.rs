@@ -16,9 +16,9 @@ use tokio::sync::oneshot;
 
 use super::Inbox;
 use super::file::{self, OldFile};
-use super::watch::Eye;
+use crate::checks;
 use crate::engine::Message;
-use crate::http::checks;
+use crate::file_watch::Eye;
 use crate::own_env;
 use crate::queue_edit::Waiting;
 use crate::store::{Reader, StoreError};

@@ -9,6 +9,7 @@ mod history;
 mod read;
 mod restore;
 mod spec;
+mod watches;
 mod write;
 
 use std::fs::OpenOptions;
@@ -22,12 +23,14 @@ use nexus_api::problem::Problem;
 use nexus_core::ids::JobId;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction};
 
+use crate::identity::Identity;
 pub use export::{Envs, View};
 pub use history::{PastJob, PastRun, Took};
 pub use read::{Filter, JobRow, Reader, RunRow};
 pub use restore::parents;
 pub use spec::{Launch, past_texts};
-pub use write::{Batch, EditedRow, NewRow, machine_name};
+pub use watches::{Seen, WatchChange, WatchRow};
+pub use write::{Batch, EditedRow, JobEnv, NewRow, machine_name};
 
 /// The newest format this nexus knows: the number of steps in [`MIGRATIONS`].
 pub const FORMAT: u32 = MIGRATIONS.len() as u32;
@@ -43,6 +46,7 @@ const MIGRATIONS: &[Step] = &[
     Step { sql: include_str!("schema.sql"), fill: |_| Ok(()) },
     Step { sql: include_str!("paused_gpus.sql"), fill: |_| Ok(()) },
     Step { sql: include_str!("sharing.sql"), fill: fill::identities },
+    Step { sql: include_str!("watches.sql"), fill: |_| Ok(()) },
 ];
 
 /// Statements the engine and a reader use over and over are prepared once.
@@ -166,8 +170,8 @@ impl Store {
     }
 
     /// Jobs identical to this one that are queued, run or have completed, as far as the disk knows.
-    pub fn twins(&self, spec: &JobSpec) -> Result<Vec<JobRow>, StoreError> {
-        read::Reader { db: &self.db, path: &self.path }.twins(spec)
+    pub fn twins(&self, identity: Identity, spec: &JobSpec) -> Result<Vec<JobRow>, StoreError> {
+        read::Reader { db: &self.db, path: &self.path }.twins(identity, spec)
     }
 
     /// How many jobs were ever taken; ids grow longer with it.

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use super::StoreError;
 use super::restore::gpu_set;
 use super::spec::StoredSpec;
-use crate::identity::{are_identical, identity};
+use crate::identity::{Identity, are_identical};
 
 /// Nobody reads a queue position beyond this; counting stops here.
 const LAST_POSITION: i64 = 10_000;
@@ -108,9 +108,9 @@ impl Reader<'_> {
     }
 
     /// Jobs identical to this one that are queued, run or have completed.
-    pub fn twins(&self, spec: &JobSpec) -> Result<Vec<JobRow>, StoreError> {
+    pub fn twins(&self, identity: Identity, spec: &JobSpec) -> Result<Vec<JobRow>, StoreError> {
         let sql = format!("{JOB} WHERE identity = ?1 AND state NOT IN ('failed', 'killed') ORDER BY jobs.n");
-        let mut rows = self.jobs(&sql, [identity(spec).0])?;
+        let mut rows = self.jobs(&sql, [identity.0])?;
         rows.retain(|row| are_identical(&row.spec, spec));
         Ok(rows)
     }
@@ -407,7 +407,7 @@ fn state(row: &Row, column: usize) -> rusqlite::Result<State> {
     known.ok_or_else(|| rusqlite::Error::InvalidColumnType(column, word.to_string(), rusqlite::types::Type::Text))
 }
 
-fn json<T: serde::de::DeserializeOwned>(row: &Row, column: usize) -> rusqlite::Result<T> {
+pub(super) fn json<T: serde::de::DeserializeOwned>(row: &Row, column: usize) -> rusqlite::Result<T> {
     serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
     })

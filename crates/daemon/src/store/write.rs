@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use nexus_api::env::Env;
+use nexus_api::env::{Env, split_secrets};
 use nexus_api::jobs::JobSpec;
 use nexus_api::run_dir;
 use nexus_core::event::{Event, NewJob, QueuePause, Requeue};
@@ -16,8 +17,8 @@ use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::spec::{StoredSpec, env_text, stored_spec};
-use super::{Store, StoreError};
-use crate::identity::identity;
+use super::{Store, StoreError, WatchChange};
+use crate::identity::{Identity, identity};
 use crate::words;
 
 /// What a commit needs beside the events.
@@ -35,6 +36,7 @@ pub struct Batch {
     /// Runs whose directory was cleared.
     pub tidied: Vec<RunId>,
     pub meta: Vec<(&'static str, String)>,
+    pub watches: Vec<WatchChange>,
     /// Which GPUs do not exist.
     pub simulated: GpuSet,
     /// Where new runs keep their files.
@@ -43,15 +45,35 @@ pub struct Batch {
 
 impl Batch {
     pub fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.forgotten.is_empty() && self.tidied.is_empty() && self.meta.is_empty()
+        self.events.is_empty()
+            && self.forgotten.is_empty()
+            && self.tidied.is_empty()
+            && self.meta.is_empty()
+            && self.watches.is_empty()
     }
 }
 
 pub struct NewRow {
-    /// Its environment is empty: that lies in the two below.
+    /// Its environment is empty: that lies beside it.
     pub spec: JobSpec,
-    pub env: Env,
+    pub env: Arc<JobEnv>,
+    pub identity: Identity,
+}
+
+/// The environment of a job, or of many.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct JobEnv {
+    /// Stored for good.
+    pub open: Env,
+    /// Dropped when the last job that needs them has ended.
     pub secrets: Env,
+}
+
+impl JobEnv {
+    pub fn of(env: Env) -> JobEnv {
+        let (open, secrets) = split_secrets(env);
+        JobEnv { open, secrets }
+    }
 }
 
 /// A job that was changed.
@@ -69,7 +91,13 @@ impl Store {
         let fail = |source| StoreError::Write { path: path.clone(), source };
         self.make_room(false).map_err(fail)?;
         let transaction = self.db.transaction().map_err(fail)?;
-        let mut writer = Writer { db: &transaction, next_n: self.next_n, last_outcome: None, secrets_dropped: false };
+        let mut writer = Writer {
+            db: &transaction,
+            next_n: self.next_n,
+            last_outcome: None,
+            last_env: None,
+            secrets_dropped: false,
+        };
         writer.batch(batch).map_err(fail)?;
         let (next_n, secrets_dropped) = (writer.next_n, writer.secrets_dropped);
         transaction.commit().map_err(fail)?;
@@ -79,12 +107,14 @@ impl Store {
     }
 }
 
-struct Writer<'a> {
+pub(super) struct Writer<'a> {
     db: &'a Transaction<'a>,
     next_n: i64,
     /// A job's end follows its last run's: that run's outcome.
     last_outcome: Option<(RunId, Outcome)>,
-    secrets_dropped: bool,
+    /// The environment stored last, with its hashes: many jobs in a row share one.
+    last_env: Option<(Arc<JobEnv>, String, Option<String>)>,
+    pub(super) secrets_dropped: bool,
 }
 
 impl Writer<'_> {
@@ -102,13 +132,16 @@ impl Writer<'_> {
                 params![id, run.number],
             )?;
         }
+        for change in &batch.watches {
+            self.watch(change)?;
+        }
         for (key, value) in &batch.meta {
             self.set_meta(key, value)?;
         }
         Ok(())
     }
 
-    fn run(&self, sql: &str, parameters: impl rusqlite::Params) -> rusqlite::Result<usize> {
+    pub(super) fn run(&self, sql: &str, parameters: impl rusqlite::Params) -> rusqlite::Result<usize> {
         self.db.prepare_cached(sql)?.execute(parameters)
     }
 
@@ -203,7 +236,7 @@ impl Writer<'_> {
     }
 
     fn submitted(&mut self, new: &NewJob, row: &NewRow) -> rusqlite::Result<()> {
-        let (env_hash, secrets_hash) = self.environment(&row.env, &row.secrets)?;
+        let (env_hash, secrets_hash) = self.shared_environment(&row.env)?;
         let spec = &row.spec;
         let n = self.next_n;
         self.next_n += 1;
@@ -216,7 +249,7 @@ impl Writer<'_> {
                 new.id.as_str(),
                 if new.held { "held" } else { "queued" },
                 spec.command.text(),
-                stored_spec(spec, row.secrets.keys().cloned().collect()),
+                stored_spec(spec, row.env.secrets.keys().cloned().collect()),
                 spec.name,
                 spec.project,
                 new.priority,
@@ -224,7 +257,7 @@ impl Writer<'_> {
                 secrets_hash,
                 new.at.0,
                 new.needs.same.0,
-                identity(spec).0
+                row.identity.0
             ],
         )?;
         self.tag(n, &spec.tags)
@@ -235,6 +268,17 @@ impl Writer<'_> {
             self.run("INSERT OR IGNORE INTO tags VALUES (?1, ?2)", params![tag, n])?;
         }
         Ok(())
+    }
+
+    fn shared_environment(&mut self, env: &Arc<JobEnv>) -> rusqlite::Result<(String, Option<String>)> {
+        if let Some((last, open, secrets)) = &self.last_env
+            && Arc::ptr_eq(last, env)
+        {
+            return Ok((open.clone(), secrets.clone()));
+        }
+        let (open, secrets) = self.environment(&env.open, &env.secrets)?;
+        self.last_env = Some((env.clone(), open.clone(), secrets.clone()));
+        Ok((open, secrets))
     }
 
     /// Hashes of an environment and of its secrets, once they are stored.
@@ -301,7 +345,8 @@ impl Writer<'_> {
     }
 
     /// No job needs it any more.
-    fn drop_env(&self, hash: &str) -> rusqlite::Result<()> {
+    fn drop_env(&mut self, hash: &str) -> rusqlite::Result<()> {
+        self.last_env = None;
         self.run("DELETE FROM envs WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE env = ?1)", [hash])?;
         Ok(())
     }
@@ -382,13 +427,14 @@ impl Writer<'_> {
             .prepare_cached("SELECT secrets FROM jobs WHERE id = ?1")?
             .query_row([job.as_str()], |row| row.get(0))?;
         let Some(hash) = hash else { return Ok(()) };
+        self.last_env = None;
         self.run("UPDATE jobs SET secrets = NULL WHERE id = ?1", [job.as_str()])?;
         self.run("DELETE FROM secrets WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE secrets = ?1)", [hash])?;
         self.secrets_dropped = true;
         Ok(())
     }
 
-    fn forget(&self, job: JobId) -> rusqlite::Result<()> {
+    fn forget(&mut self, job: JobId) -> rusqlite::Result<()> {
         let id = job.as_str();
         self.run("UPDATE totals SET count = count - 1 WHERE state = (SELECT state FROM jobs WHERE id = ?1)", [id])?;
         self.run("DELETE FROM tags WHERE n = (SELECT n FROM jobs WHERE id = ?1)", [id])?;

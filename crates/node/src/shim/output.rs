@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use nexus_api::run_dir::{ORDER, RunSpec, STDERR, STDOUT};
+use nexus_api::run_dir::{ORDER, OUT, RunSpec, STDERR, STDOUT};
 
 use super::failure::Failure;
 use crate::order::{LONGEST, MAGIC, RECORD, Stretch, stretches};
@@ -41,7 +41,11 @@ impl Output {
                 file.metadata().map(|metadata| metadata.len()).map_err(Failure::machine("read a log's length"))?;
             Ok(Log { file, length })
         };
-        let copy = spec.out.as_ref().map(|path| open_copy(&spec.cwd.join(path))).transpose()?;
+        let copy = match (&spec.out, &spec.out_else) {
+            (Some(path), Some(otherwise)) => Some(open_own_copy(path, otherwise, dir)?),
+            (Some(path), None) => Some(open_copy(&spec.cwd.join(path))?),
+            (None, _) => None,
+        };
         Ok(Output {
             stdout: log(STDOUT)?,
             stderr: log(STDERR)?,
@@ -90,6 +94,29 @@ fn open_copy(path: &Path) -> Result<File, Failure> {
         .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
         .open(path)
         .map_err(|source| Failure::Copy { path: path.to_owned(), source })
+}
+
+/// A copy that no other run writes to, under the first name if nobody has it, else under the second. A link in the run
+/// directory tells which it became.
+fn open_own_copy(path: &Path, otherwise: &Path, dir: &Path) -> Result<File, Failure> {
+    let fail = |path: &Path| {
+        let path = path.to_owned();
+        move |source| Failure::Copy { path, source }
+    };
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(fail(folder))?;
+    }
+    let (file, path) = match OpenOptions::new().append(true).create_new(true).open(path) {
+        Ok(file) => (file, path),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (open_copy(otherwise)?, otherwise),
+        Err(error) => return Err(fail(path)(error)),
+    };
+    let link = dir.join(OUT);
+    // One of a start that came to nothing.
+    let _ = std::fs::remove_file(&link);
+    let made = std::os::unix::fs::symlink(path, &link);
+    made.map_err(|source| Failure::MachineFile { operation: "create", path: link, source })?;
+    Ok(file)
 }
 
 fn write_what_fits(file: &mut File, bytes: &[u8]) -> usize {

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use nexus_api::run_dir::{ORDER, RunSpec, STDERR, STDOUT};
+use nexus_api::run_dir::{ExitStatus, ORDER, OUT, RunSpec, STDERR, STDOUT};
 use nexus_node::logs::{LogReader, Which};
 use nexus_node::processes;
 
@@ -53,6 +53,27 @@ fn the_order_of_both_streams_is_kept() {
         assert_eq!(&order[..8], b"nxorder1");
         assert_eq!(order.len(), 8 + 4 * 11, "stretches of one stream are joined");
     }
+}
+
+#[test]
+fn a_copy_with_two_names_is_no_other_runs() {
+    let stage = Stage::new();
+    let folder = stage.home.path().join("a/b");
+    let own = |run: &str| folder.join(format!("job_{run}.log"));
+    for run in ["aaa.1", "bbb.1", "ccc.1"] {
+        let (out, out_else) = (Some(folder.join("job.log")), Some(own(run)));
+        let spec = RunSpec { out, out_else, ..stage.shell(run, &format!("echo {run}; echo err >&2")) };
+        assert_eq!(stage.run(spec).status, exited(0));
+        let became = std::fs::read_link(stage.dir(run).join(OUT)).unwrap();
+        assert_eq!(became, if run == "aaa.1" { folder.join("job.log") } else { own(run) });
+        let copy = std::fs::read_to_string(became).unwrap();
+        assert!(copy.contains(&format!("{run}\n")) && copy.contains("err\n") && copy.len() == run.len() + 5, "{copy}");
+    }
+    let in_the_way = stage.home.path().join("file");
+    std::fs::write(&in_the_way, "").unwrap();
+    let (out, out_else) = (Some(in_the_way.join("job.log")), Some(in_the_way.join("x.log")));
+    let record = stage.run(RunSpec { out, out_else, ..stage.shell("ddd.1", "true") });
+    assert!(matches!(&record.status, ExitStatus::StartError { error, .. } if error.contains("/file: ")), "{record:?}");
 }
 
 #[test]

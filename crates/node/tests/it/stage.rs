@@ -73,6 +73,7 @@ impl Stage {
             warning: None,
             grace_ms: 60_000,
             out: None,
+            out_else: None,
             reports: PathBuf::new(),
             cgroup_base: None,
             gpu_locks: vec![],

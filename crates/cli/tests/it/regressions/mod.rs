@@ -4,6 +4,7 @@ mod after_crashes;
 mod commands;
 mod endings;
 mod environment;
+mod files;
 mod logs;
 mod order;
 mod scale;

@@ -135,9 +135,6 @@ fn what_it_cannot_do_is_refused_before_anything_is_made() {
         (&["run"][..], "error: there is no command, and no terminal for a shell\n"),
         (&["run", "--json", "true"], "error: run prints what the job prints, and no JSON\n"),
         (&["run", "-x", "2", "true"], "error: run stays with one job\n"),
-        (&["run", "--commands-file", "f"], "error: run --commands-file is not there yet\n"),
-        (&["run", "--config", "c.yaml"], "error: run --config is not there yet\n"),
-        (&["run", "--status"], "error: run --status is not there yet\n"),
         (&["run", "--gpu", "1", "true"], "error: there is no option --gpu\n"),
         (&["run", "--time", "4", "true"], "error: --time 4 has no unit\n"),
     ] {

@@ -94,8 +94,6 @@ fn what_makes_no_sense_is_a_usage_error() {
         ("--load-threshold", "-1", "--load-threshold cannot be -1"),
         ("--max-assign-attempts", "0", "--max-assign-attempts cannot be 0"),
         ("--assign-retry-wait", "soon", "--assign-retry-wait cannot be soon"),
-        ("--jobs-file", "jobs.csv", "start --jobs-file is not there yet"),
-        ("--state-file", "s.json", "start --state-file is not there yet"),
     ] {
         let said = nexus.fails(2, &["start", option, value]);
         assert!(said.starts_with(&format!("error: {told}\n")), "{said}");

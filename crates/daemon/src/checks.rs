@@ -46,6 +46,7 @@ fn options(spec: &mut JobSpec) -> Result<(), Problem> {
         return Err(bad("checkpoint_of", id, "the id of a job".into()));
     }
     environments(spec)?;
+    output(spec)?;
     if let Some(option) = &spec.gpu_arg {
         option_name(option).map_err(|want| bad("gpu_arg", &format!("{option:?}"), want))?;
     }
@@ -143,6 +144,20 @@ fn environments(spec: &JobSpec) -> Result<(), Problem> {
         (Some(conda), Some(venv)) => {
             let want = format!("a job runs in one environment, and conda says {conda}: take one of them away");
             Err(bad("venv", venv, want))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// One further copy of the output at most.
+fn output(spec: &JobSpec) -> Result<(), Problem> {
+    match (&spec.out, &spec.out_dir) {
+        (Some(file), Some(folder)) => {
+            let want = format!("one further copy of the output, and out says {file}: take one of them away");
+            Err(bad("out-dir", folder, want))
+        }
+        (None, Some(folder)) if !Path::new(folder).is_absolute() => {
+            Err(bad("out-dir", folder, "an absolute path".into()))
         }
         _ => Ok(()),
     }

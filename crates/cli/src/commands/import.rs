@@ -1,0 +1,282 @@
+//! `nexus import`: jobs from a file.
+
+use std::process::ExitCode;
+
+use nexus_api::history_import::TakenOver;
+use nexus_api::import::{Import, ImportReport, Watch, Watching};
+use nexus_api::job_file::{self, Entry, Format};
+
+use crate::app::App;
+use crate::error::{CliError, Refused, Usage, code};
+use crate::job_file::{self as file, Source};
+use crate::render;
+use crate::usual;
+
+/// Entries that are sent at a time, so that one can see how it goes on.
+const TOGETHER: usize = 20_000;
+
+/// Queue jobs from a file
+///
+/// The file has a command in each line, or is csv, JSON line by line, or GPUPeasy's batch text (docs/job-files.md). An
+/// entry whose very command is queued, runs or has completed is not queued again; one that differs from a queued job in
+/// its priority or GPUs alone changes that. Lines that mean nothing are told by their number, and the others count.
+///
+/// With --watch new entries are queued as they are written, through restarts too, until --stop.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(after_help = "\
+Examples:
+  nexus import commands.txt
+  nexus import jobs.csv --dry-run
+  nexus import --watch jobs.csv
+  nexus import --list
+  nexus import --stop jobs.csv
+  nexus import old.jsonl --as-history
+  grep big commands.txt | nexus import -")]
+pub struct ImportArgs {
+    /// The file; - for standard input
+    #[arg(value_name = "FILE", required_unless_present_any = ["list", "stop"], conflicts_with_all = ["list", "stop"])]
+    pub file: Option<String>,
+    /// How it is written: auto, lines, csv, jsonl, esy
+    #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = chosen)]
+    pub format: Chosen,
+    /// Shows what each entry would become, and queues nothing
+    #[arg(long, conflicts_with = "watch")]
+    pub dry_run: bool,
+    /// Takes new entries from now on, as they are written
+    #[arg(long)]
+    pub watch: bool,
+    /// Queues every entry as it stands, known or not
+    #[arg(long)]
+    pub again: bool,
+    /// Takes ended jobs of an export over as history, under their ids
+    #[arg(long, conflicts_with_all = ["watch", "dry_run", "again"])]
+    pub as_history: bool,
+    /// Lists the files that are watched
+    #[arg(long, conflicts_with = "stop")]
+    pub list: bool,
+    /// Ends the watch of a file; its jobs stay
+    #[arg(long, value_name = "FILE")]
+    pub stop: Option<String>,
+    /// Prints the ids of new jobs alone
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Prints JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A format, or none to find it out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Chosen(Option<Format>);
+
+fn chosen(text: &str) -> Result<Chosen, String> {
+    let known = Format::ALL.into_iter().find(|format| format.word() == text);
+    match known {
+        None if text != "auto" => Err("it is auto, lines, csv, jsonl or esy".into()),
+        known => Ok(Chosen(known)),
+    }
+}
+
+pub async fn run(args: ImportArgs, app: &App) -> Result<ExitCode, CliError> {
+    match (&args.file, &args.stop) {
+        (_, Some(file)) => stop(&args, file, app).await,
+        (Some(file), None) if args.watch => watch(&args, file, app).await,
+        (Some(file), None) if args.as_history => history(&args, file, app).await,
+        (Some(file), None) => import(&args, file, app).await,
+        (None, None) => list(&args, app).await,
+    }
+}
+
+async fn list(args: &ImportArgs, app: &App) -> Result<ExitCode, CliError> {
+    let watched = app.reader().watches().await?;
+    match args.json {
+        true => app.ui.json(&watched)?,
+        false if watched.is_empty() => app.ui.say("no file is watched; nexus import --watch FILE"),
+        false => app.ui.data(&render::import::watched(&watched, app.ui.paint()))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn stop(args: &ImportArgs, file: &str, app: &App) -> Result<ExitCode, CliError> {
+    let watched = app.started().await?.end_watch(&file::path(file)?).await?;
+    match args.json {
+        true => app.ui.json(&watched)?,
+        false => app.ui.say(&format!("{} is no longer watched; its jobs stay", watched.file)),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// As `import --watch FILE` does it.
+pub async fn watch_file(file: &str, app: &App) -> Result<ExitCode, CliError> {
+    watch(&ImportArgs::default(), file, app).await
+}
+
+async fn watch(args: &ImportArgs, file: &str, app: &App) -> Result<ExitCode, CliError> {
+    let path = file::path(file)?;
+    let watch = Watch { file: path, format: args.format.0, usual: usual::spec()?, again: args.again };
+    let Watching { watched, before, imported, refused, doubtful } = app.started().await?.watch(&watch).await?;
+    let report = ImportReport {
+        entries: imported.entries,
+        refused,
+        doubtful,
+        notes: imported.notes,
+        stopped: imported.stopped,
+        ..report(watched.file.clone(), watched.format)
+    };
+    let code = told(args, &report, app)?;
+    if !args.quiet && !args.json {
+        let word = if before { "was watched already, and is" } else { "is watched" };
+        app.ui.say(&format!("{} {word}: new lines are queued as they come; nexus import --stop {file}", watched.file));
+        if let Some(trouble) = &watched.trouble {
+            app.ui.warn(&format!("it cannot be taken now: {trouble}"));
+        }
+    }
+    Ok(code)
+}
+
+async fn import(args: &ImportArgs, typed: &str, app: &App) -> Result<ExitCode, CliError> {
+    let mut source = file::open(typed)?;
+    let bytes = source.whole()?;
+    let read = job_file::read(&bytes, args.format.0).map_err(|error| Refused {
+        error: format!("{}, line {}: {}", source.name, error.line, error.error),
+        why: Some("nothing was queued".into()),
+        hint: None,
+    })?;
+    let job_file::Read { format, mut entries, mut refused, doubtful, past, .. } = read;
+    refused.extend(file::settle_parents(&mut entries, &past));
+    refused.sort_by_key(|refused| refused.line);
+    if args.format.0.is_none() && !args.quiet && !entries.is_empty() {
+        app.ui.note(&format!("{} is read as {}", source.name, format.word()));
+    }
+    let mut report = ImportReport {
+        refused,
+        doubtful,
+        ended: past.iter().filter(|past| past.ended).count() as u64,
+        running: past.into_iter().filter(|past| !past.ended).map(|past| past.id).collect(),
+        ..report(source.name.clone(), Some(format))
+    };
+    send(args, &source, entries, &mut report, app).await?;
+    told(args, &report, app)
+}
+
+/// Nothing came of it yet.
+fn report(file: String, format: Option<Format>) -> ImportReport {
+    let (entries, refused, doubtful, notes, running) = (vec![], vec![], vec![], vec![], vec![]);
+    ImportReport { file, format, entries, refused, doubtful, notes, stopped: None, ended: 0, history: None, running }
+}
+
+/// Ended jobs go over as they stand in the file, some thousand lines at a time; those that wait are queued.
+async fn history(args: &ImportArgs, typed: &str, app: &App) -> Result<ExitCode, CliError> {
+    if let Some(format) = args.format.0.filter(|format| *format != Format::Jsonl) {
+        let error = format!("--as-history reads exports, which are jsonl and not {}", format.word());
+        return Err(Usage::new(error, "nexus export > FILE makes one").of("import"));
+    }
+    let mut source = file::open(typed)?;
+    let client = app.started().await?;
+    let mut report = report(source.name.clone(), Some(Format::Jsonl));
+    let mut total = TakenOver::default();
+    let (mut entries, mut running) = (Vec::new(), Vec::new());
+    let mut chunks = file::Chunks::of(&mut source);
+    while let Some(chunk) = chunks.next()? {
+        let part = chunk.read();
+        report.refused.extend(part.refused);
+        report.doubtful.extend(part.doubtful);
+        entries.extend(part.entries);
+        running.extend(part.running);
+        if let Some(lines) = part.ended {
+            let over = client.take_over(chunk.first_line, lines).await?;
+            total.taken += over.taken;
+            total.known += over.known;
+            total.refused.extend(over.refused);
+        }
+        if app.ui.err_is_terminal() {
+            app.ui.draw_line(&format!("{} taken over", total.taken + total.known));
+        }
+    }
+    if app.ui.err_is_terminal() {
+        app.ui.draw_line("");
+    }
+    report.refused.append(&mut total.refused);
+    report.history = Some(total);
+    report.refused.extend(file::settle_parents(&mut entries, &running));
+    report.refused.sort_by_key(|refused| refused.line);
+    report.running = running.into_iter().map(|past| past.id).collect();
+    send(args, &source, entries, &mut report, app).await?;
+    told(args, &report, app)
+}
+
+/// Some thousand at a time, unless they are named by what the file calls them.
+async fn send(
+    args: &ImportArgs,
+    source: &Source,
+    entries: Vec<Entry>,
+    report: &mut ImportReport,
+    app: &App,
+) -> Result<(), CliError> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let client = app.started().await?;
+    let total = entries.len();
+    let together = match args.dry_run || entries.iter().any(|entry| entry.id.is_some()) {
+        true => total,
+        false => TOGETHER,
+    };
+    let mut part = Import {
+        file: source.name.clone(),
+        folder: source.folder.clone(),
+        usual: usual::spec()?,
+        entries: vec![],
+        again: args.again,
+        dry_run: args.dry_run,
+    };
+    let mut entries = entries.into_iter();
+    loop {
+        part.entries = entries.by_ref().take(together).collect();
+        if part.entries.is_empty() {
+            break;
+        }
+        let imported = match client.import(&part).await {
+            // What was taken before is told, and what stopped it.
+            Err(CliError::Problem(problem)) if !report.entries.is_empty() => {
+                report.stopped = Some(problem);
+                break;
+            }
+            imported => imported?,
+        };
+        report.entries.extend(imported.entries);
+        report.notes.extend(imported.notes.into_iter().filter(|note| !report.notes.contains(note)).collect::<Vec<_>>());
+        report.stopped = imported.stopped;
+        if report.stopped.is_some() {
+            break;
+        }
+        if total > together && app.ui.err_is_terminal() {
+            app.ui.draw_line(&format!("{} of {total} entries", report.entries.len()));
+        }
+    }
+    if total > together && app.ui.err_is_terminal() {
+        app.ui.draw_line("");
+    }
+    Ok(())
+}
+
+/// The jobs that are new to stdout, all else to stderr.
+fn told(args: &ImportArgs, report: &ImportReport, app: &App) -> Result<ExitCode, CliError> {
+    use render::import as view;
+    if args.json {
+        app.ui.json(report)?;
+    } else {
+        for line in view::talk(report, args.quiet) {
+            app.ui.say(&line);
+        }
+        let ids_alone = args.quiet || !app.ui.out_is_terminal();
+        match args.dry_run {
+            true => app.ui.data(&view::plan(report, app.ui.paint()))?,
+            false => app.ui.data(&view::queued(report, ids_alone, app.ui.paint()))?,
+        }
+    }
+    match report.stopped.is_some() || view::failed(report) {
+        true => Ok(ExitCode::from(code::CANNOT_BE_MET)),
+        false => Ok(ExitCode::SUCCESS),
+    }
+}

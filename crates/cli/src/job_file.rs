@@ -1,0 +1,194 @@
+//! A file of jobs on the client's side: found, opened and read whole; what its jobs that do not wait mean for the others.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use nexus_api::edit::LineError;
+use nexus_api::job_file::{self, Entry, Format, Past};
+
+use crate::error::{CliError, Refused};
+
+/// More than this is not held in memory.
+const MOST_BYTES: u64 = 2 << 30;
+
+/// Lines of history that are sent at a time, and bytes: one transaction each.
+const LINES: u64 = 5_000;
+const CHUNK_BYTES: usize = 64 << 20;
+
+/// A file, opened.
+pub struct Source {
+    /// As messages name it.
+    pub name: String,
+    /// Relative scripts count from here.
+    pub folder: String,
+    file: Box<dyn Read>,
+}
+
+/// `-` is standard input.
+pub fn open(typed: &str) -> Result<Source, CliError> {
+    if typed == "-" {
+        let here = std::env::current_dir().map_err(CliError::io("the folder this was typed in cannot be found"))?;
+        return Ok(Source { name: "standard input".into(), folder: text(here)?, file: Box::new(std::io::stdin()) });
+    }
+    let refused = |why: &str, hint: Option<String>| {
+        CliError::from(Refused { error: format!("{typed} cannot be read"), why: Some(why.into()), hint })
+    };
+    let found = std::fs::metadata(typed).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            refused("there is no such file", Some(format!("nexus import --watch {typed} waits for it")))
+        }
+        _ => refused(&error.to_string(), None),
+    })?;
+    let kind = found.file_type();
+    // What a shell makes of <(…) lies there, and somebody writes to it.
+    let by_the_shell = typed.starts_with("/dev/fd/") || typed.starts_with("/proc/");
+    if kind.is_dir() {
+        return Err(refused("it is a folder", None));
+    }
+    if kind.is_fifo() && !by_the_shell {
+        return Err(refused(
+            "it is a pipe, and nobody may be writing to it",
+            Some(format!("cat {typed} | nexus import -")),
+        ));
+    }
+    if !kind.is_file() && !kind.is_fifo() {
+        return Err(refused("it is not a file", None));
+    }
+    let file = File::open(typed).map_err(|error| refused(&error.to_string(), None))?;
+    let path = PathBuf::from(path(typed)?);
+    let folder = path.parent().unwrap_or(Path::new("/")).to_path_buf();
+    Ok(Source { name: typed.into(), folder: text(folder)?, file: Box::new(file) })
+}
+
+impl Source {
+    pub fn whole(&mut self) -> Result<Vec<u8>, CliError> {
+        let mut bytes = Vec::new();
+        let doing = format!("{} cannot be read", self.name);
+        (&mut self.file).take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(CliError::io(doing))?;
+        match bytes.len() as u64 > MOST_BYTES {
+            false => Ok(bytes),
+            true => Err(Refused {
+                error: format!("{} is larger than {} GiB", self.name, MOST_BYTES >> 30),
+                why: None,
+                hint: Some("split -C 500M cuts it between lines".into()),
+            }
+            .into()),
+        }
+    }
+}
+
+/// The path as the service knows it: absolute, its folder without links. The file need not exist.
+pub fn path(typed: &str) -> Result<String, CliError> {
+    let whole = std::path::absolute(typed).map_err(CliError::io(format!("{typed:?} is no path")))?;
+    let (Some(folder), Some(name)) = (whole.parent(), whole.file_name()) else { return text(whole) };
+    let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_path_buf());
+    text(folder.join(name))
+}
+
+fn text(path: PathBuf) -> Result<String, CliError> {
+    path.into_os_string().into_string().map_err(|path| {
+        let error = format!("the path {path:?} is not valid UTF-8");
+        Refused { error, why: None, hint: Some("rename it".into()) }.into()
+    })
+}
+
+/// Whole lines of an export, some thousand at a time: history may be longer than memory.
+pub struct Chunks<'a> {
+    name: String,
+    file: BufReader<&'a mut Box<dyn Read>>,
+    next_line: u64,
+}
+
+pub struct Chunk {
+    /// From 1.
+    pub first_line: u64,
+    bytes: Vec<u8>,
+}
+
+/// What stands in it.
+pub struct Part {
+    /// All its lines, those that are no ended jobs without a word; none where there are no such.
+    pub ended: Option<Vec<u8>>,
+    pub entries: Vec<Entry>,
+    pub running: Vec<Past>,
+    pub refused: Vec<LineError>,
+    pub doubtful: Vec<LineError>,
+}
+
+impl Chunks<'_> {
+    pub fn of(source: &mut Source) -> Chunks<'_> {
+        Chunks { name: source.name.clone(), file: BufReader::new(&mut source.file), next_line: 1 }
+    }
+
+    pub fn next(&mut self) -> Result<Option<Chunk>, CliError> {
+        let (first_line, mut bytes, mut lines) = (self.next_line, Vec::new(), 0);
+        while lines < LINES && bytes.len() < CHUNK_BYTES {
+            let doing = format!("{} cannot be read", self.name);
+            if self.file.read_until(b'\n', &mut bytes).map_err(CliError::io(doing))? == 0 {
+                break;
+            }
+            lines += 1;
+        }
+        self.next_line += lines;
+        Ok((lines > 0).then_some(Chunk { first_line, bytes }))
+    }
+}
+
+impl Chunk {
+    pub fn read(&self) -> Part {
+        // Told which format it is, a file is refused line by line, never as a whole.
+        let read = job_file::read(&self.bytes, Some(Format::Jsonl)).ok();
+        let job_file::Read { mut entries, mut refused, mut doubtful, past, .. } =
+            read.unwrap_or_else(|| unreachable!("jsonl is read line by line"));
+        let (mut ended, mut any) = (Vec::with_capacity(self.bytes.len()), false);
+        let mut past_lines = past.iter().filter(|past| past.ended).peekable();
+        for (number, line) in (1..).zip(self.bytes.split_inclusive(|byte| *byte == b'\n')) {
+            if past_lines.next_if(|past| past.line == number).is_some() {
+                ended.extend_from_slice(line);
+                any = true;
+            } else {
+                ended.push(b'\n');
+            }
+        }
+        let before = self.first_line - 1;
+        entries.iter_mut().for_each(|entry| entry.line += before);
+        refused.iter_mut().chain(&mut doubtful).for_each(|error| error.line += before);
+        let running = past.into_iter().filter(|past| !past.ended).collect();
+        Part { ended: any.then_some(ended), entries, running, refused, doubtful }
+    }
+}
+
+/// Jobs of an export come after others that did not wait then: those that ended as they should are not waited for any
+/// more, and whoever waits for another cannot be queued.
+pub fn settle_parents(entries: &mut Vec<Entry>, past: &[Past]) -> Vec<LineError> {
+    let past: BTreeMap<&str, &Past> = past.iter().map(|past| (past.id.as_str(), past)).collect();
+    let mut refused = Vec::new();
+    if past.is_empty() {
+        return refused;
+    }
+    entries.retain_mut(|entry| {
+        for (option, any_end) in [("after", false), ("after-any", true)] {
+            let Some(ids) = entry.options.get(option).cloned() else { continue };
+            let mut left = Vec::new();
+            for id in ids.split(',') {
+                let why = match past.get(id) {
+                    None => {
+                        left.push(id);
+                        continue;
+                    }
+                    Some(past) if past.completed || (past.ended && any_end) => continue,
+                    Some(past) if past.ended => "did not complete",
+                    Some(_) => "ran when this was exported",
+                };
+                refused.push(LineError { line: entry.line, error: format!("it comes after {id}, which {why}") });
+                return false;
+            }
+            entry.options.insert(option.into(), left.join(","));
+        }
+        true
+    });
+    refused
+}

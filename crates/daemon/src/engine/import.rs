@@ -1,0 +1,245 @@
+//! Entries of files on their way into the queue. Each becomes a job, unless an identical one waits, runs or has
+//! completed; decided here, where one import comes after the other, and committed with what a watch remembers of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use nexus_api::edit::Change;
+use nexus_api::import::Fate;
+use nexus_api::jobs::JobSpec;
+use nexus_api::problem::Problem;
+use nexus_api::queue_text::set;
+use nexus_core::apply::Edit;
+use nexus_core::ids::JobId;
+use nexus_core::job::State as Live;
+
+use super::submit::{Coming, Fresh, Twin};
+use super::{Engine, Revision, Turn};
+use crate::identity::{Identity, are_identical};
+use crate::queue_edit::{changes, note};
+use crate::store::{EditedRow, JobEnv, WatchChange, parents};
+use crate::{checks, words};
+
+/// Options that an entry cannot change in a job that is there: those that make it the same job, and those that were
+/// said for its beginning.
+const OF_THE_BEGINNING: &[&str] = &["after", "after-any", "argv", "conda", "cwd", "hold", "unique", "venv"];
+
+/// An entry, as a job that was checked.
+pub struct ImportLine {
+    pub line: u64,
+    /// Its environment is empty: that lies beside it.
+    pub spec: JobSpec,
+    pub env: Arc<JobEnv>,
+    pub identity: Identity,
+    /// What it says; all else is usual.
+    pub said: BTreeMap<String, String>,
+    /// What it is called in the file.
+    pub known_as: Option<String>,
+}
+
+/// What is to be done with some of them.
+#[derive(Default)]
+pub struct ImportOrder {
+    pub lines: Vec<ImportLine>,
+    /// Every one as it stands, known or not.
+    pub again: bool,
+    pub dry_run: bool,
+    /// What the watch remembers from now on; it is on disk with the jobs, or neither is.
+    pub watch: Option<WatchChange>,
+    /// For service.log.
+    pub notes: Vec<String>,
+}
+
+/// Where the first of identical lines went.
+enum Place {
+    /// Among the new.
+    New(usize),
+    /// Among the changed.
+    Edited(usize),
+    /// A job that stays as it is.
+    Known(Box<JobSpec>),
+}
+
+/// What is gathered line by line.
+#[derive(Default)]
+struct Gathered {
+    fresh: Vec<Fresh>,
+    edits: Vec<(JobId, JobSpec, JobSpec, Vec<String>)>,
+    /// Of lines that are identical: the first, and where it went.
+    seen: BTreeMap<Identity, Vec<(u64, Place)>>,
+    /// Jobs that stand for what the file calls so.
+    standing: BTreeMap<String, JobId>,
+    fates: Vec<Pending>,
+}
+
+enum Pending {
+    Settled(Fate),
+    /// One of the new.
+    New(usize),
+}
+
+impl Engine {
+    pub(super) fn import(&mut self, order: ImportOrder, turn: &mut Turn) -> Result<Vec<Fate>, Problem> {
+        let ImportOrder { lines, again, dry_run, watch, notes } = order;
+        let coming = Coming::of(turn);
+        let mut gathered = Gathered::default();
+        let mut known_as: BTreeMap<String, u64> = BTreeMap::new();
+        for line in &lines {
+            known_as.extend(line.known_as.clone().map(|name| (name, line.line)));
+        }
+        for line in lines {
+            let pending = match self.unknown_parent(&line, &known_as)? {
+                Some(error) => Pending::Settled(Fate::Refused { error }),
+                None => self.gather(line, again, &coming, &mut gathered, turn)?,
+            };
+            gathered.fates.push(pending);
+        }
+        let Gathered { mut fresh, edits, standing, fates, .. } = gathered;
+        if dry_run {
+            let planned = |at: usize| Fate::Planned { spec: Box::new(fresh[at].spec.clone()) };
+            return Ok(fates.into_iter().map(|pending| settled(pending, &planned)).collect());
+        }
+        stand_in(&mut fresh, &standing);
+        let mut revision = Revision { add: fresh, notes, ..Revision::default() };
+        for (id, before, after, secret_names) in edits {
+            revision.notes.push(note(id.as_str(), &changes(&before, &after)));
+            revision.edits.push(edit(id, &before, after, secret_names));
+        }
+        let ids = self.revise(revision, turn)?;
+        turn.batch.watches.extend(watch);
+        let queued = |at: usize| Fate::Queued { id: ids[at].to_string() };
+        Ok(fates.into_iter().map(|pending| settled(pending, &queued)).collect())
+    }
+
+    fn gather(
+        &self,
+        line: ImportLine,
+        again: bool,
+        coming: &Coming,
+        gathered: &mut Gathered,
+        turn: &Turn,
+    ) -> Result<Pending, Problem> {
+        if again {
+            return Ok(gathered.add(line));
+        }
+        if let Some(fate) = gathered.repeated(&line) {
+            return Ok(Pending::Settled(fate));
+        }
+        let Some(twin) = self.twin((line.identity, &line.spec), coming, &[], turn)? else {
+            gathered.saw(line.identity, line.line, Place::New(gathered.fresh.len()));
+            return Ok(gathered.add(line));
+        };
+        gathered.standing.extend(line.known_as.clone().map(|name| (name, twin.id)));
+        let waits = self.world.job(twin.id).is_some_and(|job| !matches!(job.state, Live::Active(_)));
+        Ok(Pending::Settled(gathered.known(line, twin, waits)))
+    }
+
+    /// A job that it comes after must be here, or stand in the file.
+    fn unknown_parent(&self, line: &ImportLine, in_file: &BTreeMap<String, u64>) -> Result<Option<String>, Problem> {
+        for (parent, _) in parents(&line.spec) {
+            if in_file.contains_key(parent) && line.known_as.is_some() {
+                continue;
+            }
+            let here = parent.parse::<JobId>().is_ok_and(|id| self.world.job(id).is_some());
+            if !here && !self.store.has_job(parent).map_err(|error| error.problem())? {
+                return Ok(Some(format!("it comes after {parent}, and no such job is here or in the file")));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Gathered {
+    fn add(&mut self, line: ImportLine) -> Pending {
+        let ImportLine { spec, env, identity, known_as, .. } = line;
+        self.fresh.push(Fresh { spec, env, identity, known_as });
+        Pending::New(self.fresh.len() - 1)
+    }
+
+    fn saw(&mut self, identity: Identity, line: u64, place: Place) {
+        self.seen.entry(identity).or_default().push((line, place));
+    }
+
+    fn spec_of<'a>(&'a self, place: &'a Place) -> &'a JobSpec {
+        match place {
+            Place::New(at) => &self.fresh[*at].spec,
+            Place::Edited(at) => &self.edits[*at].2,
+            Place::Known(spec) => spec,
+        }
+    }
+
+    /// The fate of a line that repeats an earlier one: what it says otherwise counts.
+    fn repeated(&mut self, line: &ImportLine) -> Option<Fate> {
+        let alike = self.seen.get(&line.identity)?;
+        let (of, place) = alike.iter().find(|(_, place)| are_identical(self.spec_of(place), &line.spec))?;
+        let spec = match place {
+            Place::New(at) => &mut self.fresh[*at].spec,
+            Place::Edited(at) => &mut self.edits[*at].2,
+            Place::Known(_) => return Some(Fate::Repeated { of: *of, changes: vec![] }),
+        };
+        Some(match told(spec, &line.said) {
+            Err(error) => Fate::Refused { error },
+            Ok((after, changes)) => {
+                *spec = after;
+                Fate::Repeated { of: *of, changes }
+            }
+        })
+    }
+
+    /// The fate of a line whose job is there.
+    fn known(&mut self, line: ImportLine, twin: Twin, waits: bool) -> Fate {
+        let Twin { id, state, spec, secret_names } = twin;
+        let stays = || Place::Known(Box::new(line.spec.clone()));
+        let (fate, place) = match told(&spec, &line.said) {
+            Err(error) => (Fate::Refused { error }, stays()),
+            Ok((after, changes)) if waits && !changes.is_empty() => {
+                self.edits.push((id, spec, after, secret_names));
+                (Fate::Changed { id: id.to_string(), changes }, Place::Edited(self.edits.len() - 1))
+            }
+            Ok((_, differs)) => (Fate::Known { id: id.to_string(), state, differs }, stays()),
+        };
+        self.saw(line.identity, line.line, place);
+        fate
+    }
+}
+
+/// A spec that is told what a line says, and what is other then.
+fn told(spec: &JobSpec, said: &BTreeMap<String, String>) -> Result<(JobSpec, Vec<Change>), String> {
+    let mut after = spec.clone();
+    if said.is_empty() {
+        return Ok((after, vec![]));
+    }
+    for (name, value) in said.iter().filter(|(name, _)| !OF_THE_BEGINNING.contains(&name.as_str())) {
+        set(&mut after, name, value).map_err(|error| format!("{name}: {error}"))?;
+    }
+    crate::models::after_edit(spec, &mut after);
+    let changes = changes(spec, &after);
+    if !changes.is_empty() {
+        checks::signal(Some(spec), &after).and_then(|()| checks::spec(&mut after)).map_err(|bad| bad.to_string())?;
+    }
+    Ok((after, changes))
+}
+
+fn edit(job: JobId, before: &JobSpec, after: JobSpec, secret_names: Vec<String>) -> (Edit, EditedRow) {
+    let priority = (after.priority != before.priority).then_some(after.priority);
+    let edit = Edit { job, needs: Some(words::needs(&after)), priority, held: None };
+    (edit, EditedRow { spec: after, secret_names, env: None })
+}
+
+/// Jobs that are here already stand in for what the file calls so.
+fn stand_in(fresh: &mut [Fresh], standing: &BTreeMap<String, JobId>) {
+    for fresh in fresh.iter_mut().filter(|fresh| fresh.known_as.is_some()) {
+        for parent in fresh.spec.after.iter_mut().chain(&mut fresh.spec.after_any) {
+            if let Some(id) = standing.get(parent) {
+                *parent = id.to_string();
+            }
+        }
+    }
+}
+
+fn settled(pending: Pending, new: &dyn Fn(usize) -> Fate) -> Fate {
+    match pending {
+        Pending::Settled(fate) => fate,
+        Pending::New(at) => new(at),
+    }
+}

@@ -1,0 +1,150 @@
+//! What an entry means as a job: the command, found and whole; what rules say of it; whether it makes sense here.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use nexus_api::command::Command;
+use nexus_api::env::is_reserved;
+use nexus_api::job_file::{Entry, Said};
+use nexus_api::jobs::{JobSpec, Note};
+use nexus_api::queue_text::set;
+use nexus_api::values::gpu_list_text;
+use nexus_core::request::GpuSet;
+
+use crate::checks;
+use crate::engine::ImportLine;
+use crate::identity::identity;
+use crate::models::Rules;
+use crate::store::JobEnv;
+
+pub struct Reader<'a> {
+    /// With an empty environment.
+    usual: JobSpec,
+    env: Arc<JobEnv>,
+    whole_env: &'a JobSpec,
+    folder: &'a Path,
+    rules: &'a Rules,
+    /// By which scripts are told their GPUs.
+    gpu_arg: Option<String>,
+    /// GPUs that are here, where that is known.
+    gpus: Option<GpuSet>,
+    /// Scripts that were looked for.
+    scripts: BTreeMap<String, Result<(), String>>,
+    /// `python`, or `python3` where there is no other.
+    python: &'static str,
+    pub notes: Vec<Note>,
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(
+        usual: &'a JobSpec,
+        env: Arc<JobEnv>,
+        folder: &'a Path,
+        rules: &'a Rules,
+        gpu_arg: Option<String>,
+        gpus: Option<GpuSet>,
+    ) -> Reader<'a> {
+        let bare = JobSpec { env: Default::default(), ..usual.clone() };
+        let python = python(usual.env.get("PATH"));
+        let (scripts, notes) = (BTreeMap::new(), Vec::new());
+        Reader { usual: bare, env, whole_env: usual, folder, rules, gpu_arg, gpus, scripts, python, notes }
+    }
+
+    pub fn line(&mut self, entry: Entry) -> Result<ImportLine, String> {
+        let Entry { line, command, options: mut said, env: own, id: known_as, .. } = entry;
+        let mut spec = self.usual.clone();
+        if let Some(out) = said.get_mut("out").filter(|out| !out.is_empty()) {
+            *out = whole(out, self.folder);
+        }
+        for (name, value) in &said {
+            set(&mut spec, name, value).map_err(|error| format!("{name}: {error}"))?;
+        }
+        self.command(&mut spec, command)?;
+        if said.contains_key("on") {
+            self.gpus_exist(&spec)?;
+        }
+        let env = match own.is_empty() {
+            true => self.env.clone(),
+            false => {
+                let own = own.into_iter().filter(|(name, _)| !is_reserved(name)).collect::<Vec<_>>();
+                spec.env_given.extend(own.iter().map(|(name, _)| name.clone()));
+                let mut env = self.whole_env.env.clone();
+                env.extend(own);
+                Arc::new(JobEnv::of(env))
+            }
+        };
+        let note = self.rules.fill(&mut spec).filter(|note| !self.notes.contains(note));
+        self.notes.extend(note);
+        checks::signal(None, &spec).and_then(|()| checks::spec(&mut spec)).map_err(|problem| problem.to_string())?;
+        let identity = identity(&spec);
+        Ok(ImportLine { line, spec, env, identity, said, known_as })
+    }
+
+    fn command(&mut self, spec: &mut JobSpec, said: Said) -> Result<(), String> {
+        let (script, torchrun, arguments) = match said {
+            Said::Command(command) => {
+                spec.command = command;
+                return Ok(());
+            }
+            Said::Script { script, torchrun, arguments } => (whole(&script, self.folder), torchrun, arguments),
+        };
+        self.script_exists(&script)?;
+        // An environment brings its own.
+        let python = if spec.conda.is_some() || spec.venv.is_some() { "python" } else { self.python };
+        let mut words = match torchrun {
+            None => vec![python.to_string()],
+            Some(count) => vec!["torchrun".into(), "--nnodes=1".into(), format!("--nproc-per-node={count}")],
+        };
+        words.push(script);
+        words.extend(arguments);
+        spec.command = Command::Argv(words);
+        if torchrun.is_none() && spec.gpu_arg.is_none() {
+            spec.gpu_arg.clone_from(&self.gpu_arg);
+        }
+        Ok(())
+    }
+
+    /// Many lines name the same few.
+    fn script_exists(&mut self, script: &str) -> Result<(), String> {
+        if let Some(known) = self.scripts.get(script) {
+            return known.clone();
+        }
+        let found = match std::fs::metadata(script) {
+            Ok(found) if found.is_file() => Ok(()),
+            Ok(_) => Err(format!("{script} is not a file")),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(format!("there is no script {script}")),
+            Err(error) => Err(format!("the script {script} cannot be looked at: {error}")),
+        };
+        self.scripts.insert(script.to_string(), found.clone());
+        found
+    }
+
+    fn gpus_exist(&self, spec: &JobSpec) -> Result<(), String> {
+        let (Some(here), Some(on)) = (self.gpus, &spec.request.on) else { return Ok(()) };
+        let missing: Vec<u16> = on.iter().copied().filter(|index| !here.contains(*index)).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let word = if missing.len() == 1 { "GPU" } else { "GPUs" };
+        let there = match here.is_empty() {
+            true => "there is none here".to_string(),
+            false => format!("there are {}", gpu_list_text(&here.iter().collect::<Vec<_>>())),
+        };
+        Err(format!("there is no {word} {}: {there}", gpu_list_text(&missing)))
+    }
+}
+
+/// From a folder on, where it is not absolute.
+fn whole(path: &str, folder: &Path) -> String {
+    folder.join(path).to_string_lossy().into_owned()
+}
+
+/// As whoever imports would find it.
+fn python(path: Option<&String>) -> &'static str {
+    let has = |name: &str| {
+        let dirs = path.map(std::env::split_paths).into_iter().flatten();
+        dirs.map(|dir| dir.join(name)).any(|program| program.is_file())
+    };
+    if !has("python") && has("python3") { "python3" } else { "python" }
+}
