@@ -63,11 +63,11 @@ pub async fn run(args: ExportArgs, app: &App) -> Result<ExitCode, CliError> {
     };
     let mut export = Export { app, format, state, since, count: Count::new(args.format) };
     match args.output.as_deref().filter(|path| *path != Path::new("-")) {
-        None => export.to_stdout().await,
+        None => export.print().await,
         Some(path) => {
             // Before the service is asked: a place that cannot be written to is told at once.
             let file = WholeFile::create(path).map_err(|error| not_written(path, &error))?;
-            export.to_file(file, path).await
+            export.save(file, path).await
         }
     }
 }
@@ -99,7 +99,7 @@ impl Export<'_> {
         self.app.reader().export(self.format, self.state.as_deref(), self.since.as_deref()).await
     }
 
-    async fn to_stdout(&mut self) -> Result<ExitCode, CliError> {
+    async fn print(&mut self) -> Result<ExitCode, CliError> {
         let mut body = self.ask().await?;
         while let Some(bytes) = body.next().await.map_err(|error| self.broke_off(error))? {
             self.count.take(&bytes);
@@ -109,7 +109,7 @@ impl Export<'_> {
     }
 
     /// Ends early, and leaves nothing behind, when it is told to.
-    async fn to_file(&mut self, file: WholeFile, path: &Path) -> Result<ExitCode, CliError> {
+    async fn save(&mut self, file: WholeFile, path: &Path) -> Result<ExitCode, CliError> {
         let app = self.app;
         if !file.leaves_something() {
             return self.fill(file, path).await;

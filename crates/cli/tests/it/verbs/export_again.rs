@@ -112,6 +112,26 @@ fn history_comes_back_as_it_was() {
 }
 
 #[test]
+fn a_whole_home_moves_by_two_commands() {
+    let old = of_all_kinds();
+    let new = Nexus::with_gpus(NEXUS, 1);
+    let file = new.work().join("all.jsonl").display().to_string();
+    let said = old.run(&["export", "-o", &file]).expect_code(0).stderr;
+    assert_eq!(said, format!("wrote 11 jobs to {file}\n"));
+    let report = new.json(&["import", "--as-history", "--json", &file]);
+    assert_eq!((&report["history"]["taken"], &report["history"]["known"]), (&json!(9), &json!(0)), "{report}");
+    assert_eq!(told(&old, &["history", "--all", "--json"]), told(&new, &["history", "--all", "--json"]));
+    let waits = new.json(&["queue", "--json"]);
+    assert_eq!(
+        (&waits[0]["command"], &waits[0]["state"], &waits[1]),
+        (&json!("echo waits"), &json!("held"), &Value::Null)
+    );
+    let again = new.json(&["import", "--as-history", "--json", &file]);
+    assert_eq!((&again["history"]["taken"], &again["history"]["known"]), (&json!(0), &json!(9)), "{again}");
+    assert_eq!(new.json(&["queue", "--json"]).as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn a_job_that_was_taken_over_is_shown_and_can_be_run_again() {
     let old = of_all_kinds();
     let new = Nexus::with_gpus(NEXUS, 2);
