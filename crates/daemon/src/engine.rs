@@ -189,6 +189,14 @@ struct Turn {
 }
 
 impl Turn {
+    /// What was done is told when it is on disk; a refusal at once.
+    fn answer<T: 'static>(&mut self, reply: Reply<T>, answer: Result<T, Problem>) {
+        match answer {
+            Ok(answer) => self.replies.push(Box::new(move |done| drop(reply.send(done.map(|()| answer))))),
+            Err(problem) => drop(reply.send(Err(problem))),
+        }
+    }
+
     fn can_wait(&self) -> bool {
         let heard = |event: &Event| matches!(event, Event::Running { .. });
         self.replies.is_empty() && !self.batch.events.is_empty() && self.batch.events.iter().all(heard)
@@ -306,70 +314,72 @@ impl Engine {
             Message::Config(config) => self.follow(*config, turn, watch),
             Message::Log(lines) => self.log.write(&lines),
             Message::Ask(question) => question(&self.world, &self.gpus),
-            Message::Submit { specs, reply } => match self.submit(specs, turn) {
-                Ok(ids) => turn.replies.push(Box::new(move |done| drop(reply.send(done.map(|()| ids))))),
-                Err(problem) => drop(reply.send(Err(problem))),
-            },
-            Message::Take { specs, note, reply } => match self.submit(specs, turn) {
-                Ok(ids) => {
-                    turn.batch.meta.push(note(&ids));
-                    turn.replies.push(Box::new(move |done| drop(reply.send(done.map(|()| ids)))));
-                }
-                Err(problem) => drop(reply.send(Err(problem))),
-            },
-            Message::Revise { revision, reply } => match self.revise(revision, turn) {
-                Ok(ids) => turn.replies.push(Box::new(move |done| drop(reply.send(done.map(|()| ids))))),
-                Err(problem) => drop(reply.send(Err(problem))),
-            },
-            Message::Import { order, reply } => match self.import(order, turn) {
-                Ok(fates) => turn.replies.push(Box::new(move |done| drop(reply.send(done.map(|()| fates))))),
-                Err(problem) => drop(reply.send(Err(problem))),
-            },
+            Message::Submit { specs, reply } => {
+                let ids = self.submit(specs, turn);
+                turn.answer(reply, ids);
+            }
+            Message::Take { specs, note, reply } => {
+                let ids = self.submit(specs, turn);
+                turn.batch.meta.extend(ids.as_ref().ok().map(|ids| note(ids)));
+                turn.answer(reply, ids);
+            }
+            Message::Revise { revision, reply } => {
+                let ids = self.revise(revision, turn);
+                turn.answer(reply, ids);
+            }
+            Message::Import { order, reply } => {
+                let fates = self.import(order, turn);
+                turn.answer(reply, fates);
+            }
             Message::Watch { change, line, reply } => {
                 turn.batch.watches.push(change);
                 turn.batch.notes.push(line);
-                turn.replies.push(Box::new(move |done| drop(reply.send(done))));
+                turn.answer(reply, Ok(()));
             }
             Message::TakeOver { jobs, reply } => drop(reply.send(self.take_over(&jobs, turn))),
             Message::Keep { key, value } => turn.batch.meta.push((key, value)),
             Message::Note(lines) => turn.batch.notes.extend(lines),
-            Message::Command { mut command, verb, skip_unfit, reply } => {
-                if skip_unfit {
-                    let fitting = apply::narrowed(&self.world, command.clone());
-                    if !fitting.jobs().is_empty() {
-                        command = fitting;
-                    }
-                }
-                let jobs = command.jobs().to_vec();
-                self.leaves_jobs |= command == Command::Stop { kill: false };
-                match apply::command(&mut self.world, command, clock::now()) {
-                    Ok(events) => {
-                        turn.batch.events.extend(events);
-                        turn.replies.push(Box::new(move |done| drop(reply.send(done.map(|()| jobs)))));
-                    }
-                    Err(refusal) => drop(reply.send(Err(self.refused(refusal, verb)))),
-                }
+            Message::Command { command, verb, skip_unfit, reply } => {
+                let jobs = self.command(command, verb, skip_unfit, turn);
+                turn.answer(reply, jobs);
             }
-            Message::FilePauses { pause, resume, note, reply } => match self.file_pauses(pause, resume, turn) {
-                Ok(()) => {
-                    turn.batch.meta.push(note);
-                    turn.replies.push(Box::new(move |done| drop(reply.send(done))));
-                }
-                Err(problem) => drop(reply.send(Err(problem))),
-            },
-            Message::Forget { ids, reply } => match self.forgettable(&ids) {
-                Ok(()) => {
-                    turn.batch.forgotten.extend(ids);
-                    turn.replies.push(Box::new(move |done| drop(reply.send(done))));
-                }
-                Err(problem) => drop(reply.send(Err(problem))),
-            },
+            Message::FilePauses { pause, resume, note, reply } => {
+                let paused = self.file_pauses(pause, resume, turn);
+                turn.batch.meta.extend(paused.is_ok().then_some(note));
+                turn.answer(reply, paused);
+            }
+            Message::Forget { ids, reply } => {
+                let forgettable = self.forgettable(&ids);
+                turn.batch.forgotten.extend(ids.into_iter().filter(|_| forgettable.is_ok()));
+                turn.answer(reply, forgettable);
+            }
             Message::SimulateGpus { count, reply } => {
                 self.simulate_gpus(count, turn, watch);
-                turn.replies.push(Box::new(move |done| drop(reply.send(done))));
+                turn.answer(reply, Ok(()));
             }
             Message::Looked { until } => turn.batch.meta.push(("looked_at", until.0.to_string())),
         }
+    }
+
+    /// The jobs it was done to.
+    fn command(
+        &mut self,
+        mut command: Command,
+        verb: &str,
+        skip_unfit: bool,
+        turn: &mut Turn,
+    ) -> Result<Vec<JobId>, Problem> {
+        if skip_unfit {
+            let fitting = apply::narrowed(&self.world, command.clone());
+            if !fitting.jobs().is_empty() {
+                command = fitting;
+            }
+        }
+        let jobs = command.jobs().to_vec();
+        self.leaves_jobs |= command == Command::Stop { kill: false };
+        let events = apply::command(&mut self.world, command, clock::now());
+        turn.batch.events.extend(events.map_err(|refusal| self.refused(refusal, verb))?);
+        Ok(jobs)
     }
 
     fn report(&mut self, mut report: Report, turn: &mut Turn, watch: &mut Watch) {

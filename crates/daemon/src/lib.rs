@@ -27,6 +27,7 @@ mod same;
 mod select;
 mod service_log;
 mod service_screen;
+mod spec_changes;
 mod start;
 mod state_file;
 mod store;

@@ -10,12 +10,13 @@ use std::sync::atomic::AtomicBool;
 use nexus_api::edit::{Change, LineError};
 use nexus_api::jobs::{JobSpec, State};
 use nexus_api::problem::Problem;
-use nexus_api::queue_text::{self, Entry, Read, default_of, read, told};
+use nexus_api::queue_text::{self, Entry, Read, read};
 use nexus_core::apply::{Edit, unmoved};
 use nexus_core::ids::JobId;
 
 use crate::engine::{Revision, Slot, fresh};
 use crate::models::after_edit;
+use crate::spec_changes::{changes, note};
 use crate::store::{EditedRow, JobRow};
 use crate::words;
 
@@ -99,35 +100,6 @@ impl Changed {
         };
         (edit, EditedRow { spec: after, secret_names, env: None })
     }
-}
-
-/// What differs between two specs, option by option.
-pub fn changes(before: &JobSpec, after: &JobSpec) -> Vec<Change> {
-    let mut changes = Vec::new();
-    for name in queue_text::names() {
-        let (from, to) = (told(before, name), told(after, name));
-        if from != to {
-            let or_default = |value: Option<String>| value.unwrap_or_else(|| default_of(name).to_string());
-            changes.push(Change { what: name.into(), from: or_default(from), to: or_default(to) });
-        }
-    }
-    let (from, to) = (before.command.text(), after.command.text());
-    if from != to {
-        changes.push(Change { what: "command".into(), from, to });
-    }
-    changes
-}
-
-/// `Job abc changed by user: priority 0 -> 2`
-pub fn note(id: &str, changes: &[Change]) -> String {
-    let words: Vec<String> = changes
-        .iter()
-        .map(|Change { what, from, to }| match from.is_empty() {
-            true => format!("{what} {to}"),
-            false => format!("{what} {from} -> {to}"),
-        })
-        .collect();
-    format!("Job {id} changed by user: {}", words.join(", "))
 }
 
 /// What is to be done so that the queue is as `text` says, `text` having been made from `base`.

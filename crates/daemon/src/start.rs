@@ -311,7 +311,7 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
     let state_file = StateFile::keep(parts.reload.state_file(), readers, parts.to_engine.clone(), parts.events.clone());
     let screen = Arc::new(ServiceScreen::new(screens_dir(home)));
     let notes = Arc::new(FileNotes::default());
-    let user_home = std::env::var("HOME").ok().filter(|home| home.starts_with('/')).unwrap_or_else(|| "/".into());
+    let user_home = user_home();
     let inbox = Inbox {
         path: parts.jobs_file,
         user_home: user_home.clone(),
@@ -341,13 +341,7 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         user_home,
     });
     watch_config(home, &app);
-    let (engine_ended, ended) = oneshot::channel();
-    let engine = parts.engine;
-    std::thread::spawn(move || {
-        let (world, gpus) = engine.run();
-        // Whoever waited for it is gone: the process ends anyway.
-        let _ = engine_ended.send(View::of(&world, &gpus));
-    });
+    let ended = engine_thread(parts.engine);
     let (close, closed) = oneshot::channel::<()>();
     let until_closed = async move { drop(closed.await) };
     let server = axum::serve(listener, http::router(app)).with_graceful_shutdown(until_closed);
@@ -371,6 +365,22 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         // The engine panicked: jobs go on, and the next start finds them.
         Err(_) => ExitCode::FAILURE,
     }
+}
+
+/// Where jobs run whose folder goes without saying.
+fn user_home() -> String {
+    std::env::var("HOME").ok().filter(|home| home.starts_with('/')).unwrap_or_else(|| "/".into())
+}
+
+/// On a thread of its own; what was known when it ended comes back.
+fn engine_thread(engine: Engine) -> oneshot::Receiver<View> {
+    let (engine_ended, ended) = oneshot::channel();
+    std::thread::spawn(move || {
+        let (world, gpus) = engine.run();
+        // Whoever waited for it is gone: the process ends anyway.
+        let _ = engine_ended.send(View::of(&world, &gpus));
+    });
+    ended
 }
 
 fn listen(home: &Home) -> Result<OwnerOnly, Problem> {

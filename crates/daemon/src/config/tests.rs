@@ -180,7 +180,8 @@ fn a_key_that_waits_for_a_restart_is_kept_until_then_and_no_other() {
             "mem_threshold" | "load_threshold" => "0.1",
             "start_attempts" | "pause_after_failures" | "nofile" | "port" | "keep" => "77",
             "memlock" | "max_size" | "ignore_below" => "\"7MB\"",
-            "shell" | "prelude" | "runner" | "csv_gpu_arg" => "\"x\"",
+            "shell" | "prelude" | "runner" => "\"x\"",
+            "csv_gpu_arg" => "\"--x\"",
             _ => "\"7s\"",
         };
         let old = Config::default();

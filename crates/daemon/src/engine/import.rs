@@ -16,7 +16,7 @@ use nexus_core::job::State as Live;
 use super::submit::{Coming, Fresh, Twin};
 use super::{Engine, Revision, Turn};
 use crate::identity::{Identity, are_identical};
-use crate::queue_edit::{changes, note};
+use crate::spec_changes::{changes, note};
 use crate::store::{EditedRow, JobEnv, WatchChange, parents};
 use crate::{checks, words};
 

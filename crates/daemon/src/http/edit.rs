@@ -21,7 +21,8 @@ use super::{App, Shared};
 use crate::checks;
 use crate::engine::{Message, Revision};
 use crate::models::{Rules, after_edit};
-use crate::queue_edit::{Around, Plan, Waiting, changes, note, plan};
+use crate::queue_edit::{Around, Plan, Waiting, plan};
+use crate::spec_changes::{changes, note};
 use crate::store::{EditedRow, JobRow, Reader, StoreError};
 use crate::words;
 
