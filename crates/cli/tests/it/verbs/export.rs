@@ -28,7 +28,8 @@ fn a_job_a_line_in_the_order_of_submission() {
     nexus.ended(&failed);
     let runs = nexus.add(LONG);
     let first = nexus.add_with(&["--priority", "-5", "--after", &runs, "--unique", "--no-tty", "--out", "o"], "true");
-    let held = nexus.add_with(&["--hold", "--gpus", "0"], "echo 'a\tb'\necho c");
+    let held = nexus
+        .add_with(&["--hold", "--gpus", "0", "--env", "MY_TOKEN=xyzzy-plugh", "--env", "B=2"], "echo 'a\tb'\necho c");
     nexus.in_state(&runs, "running");
 
     let text = nexus.ok(&["export"]);
@@ -54,6 +55,7 @@ fn a_job_a_line_in_the_order_of_submission() {
     assert_eq!((set("after"), set("unique"), set("tty")), (json!([runs]), json!(true), json!(false)));
     assert_eq!(set("out"), json!(out));
     assert_eq!((&told[3]["hold"], told[2].get("hold")), (&json!(true), None));
+    assert_eq!((&told[3]["env"], &told[3]["secret_names"]), (&json!({"B": "2"}), &json!(["MY_TOKEN"])));
     assert_eq!(told[3]["command"], "echo 'a\tb'\necho c");
 }
 
@@ -80,7 +82,7 @@ fn a_table_with_quotes_where_they_must_be() {
     let odd = "echo \"a,b\"\nexit 3";
     let id = nexus.add_with(&["--gpus", "2", "--tag", "x", "--tag", "y", "--name", "it's"], odd);
     let job = nexus.ended(&id);
-    let plain = nexus.add_with(&["--hold", "--priority", "-2"], "true");
+    let plain = nexus.add_with(&["--hold", "--priority", "-2"], "echo a\necho b");
     let path = nexus.work().join("t.csv");
     let said = nexus.run(&["export", "--format", "csv", "-o", "t.csv"]).expect_code(0);
     assert_eq!((said.stdout.as_str(), said.stderr.as_str()), ("", "wrote 2 jobs to t.csv\n"));
@@ -92,7 +94,7 @@ fn a_table_with_quotes_where_they_must_be() {
         "id,state,reason,exit_code,signal,name,project,priority,command,gpus,machine,attempts,submitted_at,started_at,\
          ended_at,runtime_seconds,cwd,tags\n\
          {id},failed,exit,3,,it's,,0,\"echo \"\"a,b\"\"\nexit 3\",\"0,1\",local,1,{},{},{},{runtime},{cwd},\"x,y\"\n\
-         {plain},held,,,,,,-2,true,,,0,{},,,,{cwd},\n",
+         {plain},held,,,,,,-2,\"echo a\necho b\",,,0,{},,,,{cwd},\n",
         at("submitted_at"),
         at("started_at"),
         at("ended_at"),
