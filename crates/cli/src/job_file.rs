@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use nexus_api::edit::LineError;
 use nexus_api::job_file::{self, Entry, Format, Past};
@@ -29,13 +29,16 @@ pub struct Source {
 
 /// `-` is standard input.
 pub fn open(typed: &str) -> Result<Source, CliError> {
-    if typed == "-" {
+    if typed == "-" || typed == "/dev/stdin" {
         let here = std::env::current_dir().map_err(CliError::io("the folder this was typed in cannot be found"))?;
         return Ok(Source { name: "standard input".into(), folder: text(here)?, file: Box::new(std::io::stdin()) });
     }
     let refused = |why: &str, hint: Option<String>| {
         CliError::from(Refused { error: format!("{typed} cannot be read"), why: Some(why.into()), hint })
     };
+    if typed.is_empty() {
+        return Err(Refused { error: "the name of the file is empty".into(), why: None, hint: None }.into());
+    }
     let found = std::fs::metadata(typed).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
             refused("there is no such file", Some(format!("nexus import --watch {typed} waits for it")))
@@ -80,12 +83,42 @@ impl Source {
     }
 }
 
+/// A file that is read whole, and no device or pipe that never ends. One that is not there is the reader's to tell.
+pub fn is_plain(path: &Path, what: &str) -> Result<(), CliError> {
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() => {
+            let why = if found.is_dir() { "it is a folder" } else { "it is not a file" };
+            Err(Refused {
+                error: format!("{what} {} cannot be read", path.display()),
+                why: Some(why.into()),
+                hint: None,
+            }
+            .into())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The path as the service knows it: absolute, its folder without links. The file need not exist.
 pub fn path(typed: &str) -> Result<String, CliError> {
     let whole = std::path::absolute(typed).map_err(CliError::io(format!("{typed:?} is no path")))?;
+    let whole = if whole.parent().is_some_and(Path::exists) { whole } else { without_dots(&whole) };
     let (Some(folder), Some(name)) = (whole.parent(), whole.file_name()) else { return text(whole) };
     let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_path_buf());
     text(folder.join(name))
+}
+
+/// By its words: what is not there has no links.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain
 }
 
 fn text(path: PathBuf) -> Result<String, CliError> {

@@ -95,7 +95,9 @@ fn plain(error: String) -> Told {
 
 /// `SEL` of `<SEL>...`, `--stdout` of `--stdout`.
 fn bare(argument: &str) -> &str {
-    argument.trim_start_matches(['<', '[']).trim_end_matches(['.', '>', ']'])
+    let name = argument.trim_start_matches(['<', '[']);
+    let name = if name.starts_with('-') { name.split([' ', '=']).next().unwrap_or(name) } else { name };
+    name.trim_end_matches(['.', '>', ']'])
 }
 
 /// What is wrong with a number.

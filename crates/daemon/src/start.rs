@@ -322,7 +322,8 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         reload: parts.reload.clone(),
     };
     let importer = Importer { engine: parts.to_engine.clone(), reload: parts.reload.clone() };
-    let watches = Arc::new(Watches::new(importer, Readers::new(&home.database()), &inbox.path));
+    let watches =
+        Arc::new(Watches::new(importer, Readers::new(&home.database()), &[&home.dir, &parts.log_dir, &inbox.path]));
     let app = Arc::new(App {
         engine: parts.to_engine.clone(),
         readers: Readers::new(&home.database()),

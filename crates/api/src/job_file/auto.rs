@@ -23,6 +23,7 @@ pub fn read(bytes: &[u8]) -> Result<Read, LineError> {
     {
         let hint = match format {
             Format::Jsonl => "; a JSON object stands in one line",
+            Format::Csv => "; --format csv tells of each line that is wrong",
             _ => "; --format lines reads every line as a command",
         };
         let error =

@@ -5,8 +5,10 @@ use std::process::ExitCode;
 use nexus_api::history_import::TakenOver;
 use nexus_api::import::{Import, ImportReport, Watch, Watching};
 use nexus_api::job_file::{self, Entry, Format};
+use nexus_api::jobs::{Job, Waiting};
 
 use crate::app::App;
+use crate::commands::add;
 use crate::error::{CliError, Refused, Usage, code};
 use crate::job_file::{self as file, Source};
 use crate::render;
@@ -14,6 +16,9 @@ use crate::usual;
 
 /// Entries that are sent at a time, so that one can see how it goes on.
 const TOGETHER: usize = 20_000;
+
+/// New jobs that are looked at once more.
+const LOOKED_AT: usize = 200;
 
 /// Queue jobs from a file
 ///
@@ -112,6 +117,9 @@ pub async fn watch_file(file: &str, app: &App) -> Result<ExitCode, CliError> {
 }
 
 async fn watch(args: &ImportArgs, file: &str, app: &App) -> Result<ExitCode, CliError> {
+    if file == "-" {
+        return Err(Usage::new("standard input cannot be watched", "nexus import -").of("import"));
+    }
     let path = file::path(file)?;
     let watch = Watch { file: path, format: args.format.0, usual: usual::spec()?, again: args.again };
     let Watching { watched, before, imported, refused, doubtful } = app.started().await?.watch(&watch).await?;
@@ -123,12 +131,13 @@ async fn watch(args: &ImportArgs, file: &str, app: &App) -> Result<ExitCode, Cli
         stopped: imported.stopped,
         ..report(watched.file.clone(), watched.format)
     };
+    tell_format(args, &report, app);
     let code = told(args, &report, app)?;
     if !args.quiet && !args.json {
         let word = if before { "was watched already, and is" } else { "is watched" };
         app.ui.say(&format!("{} {word}: new lines are queued as they come; nexus import --stop {file}", watched.file));
         if let Some(trouble) = &watched.trouble {
-            app.ui.warn(&format!("it cannot be taken now: {trouble}"));
+            app.ui.warn(&format!("nothing is taken now: {trouble}"));
         }
     }
     Ok(code)
@@ -145,9 +154,6 @@ async fn import(args: &ImportArgs, typed: &str, app: &App) -> Result<ExitCode, C
     let job_file::Read { format, mut entries, mut refused, doubtful, past, .. } = read;
     refused.extend(file::settle_parents(&mut entries, &past));
     refused.sort_by_key(|refused| refused.line);
-    if args.format.0.is_none() && !args.quiet && !entries.is_empty() {
-        app.ui.note(&format!("{} is read as {}", source.name, format.word()));
-    }
     let mut report = ImportReport {
         refused,
         doubtful,
@@ -155,8 +161,38 @@ async fn import(args: &ImportArgs, typed: &str, app: &App) -> Result<ExitCode, C
         running: past.into_iter().filter(|past| !past.ended).map(|past| past.id).collect(),
         ..report(source.name.clone(), Some(format))
     };
+    if !entries.is_empty() {
+        tell_format(args, &report, app);
+    }
     send(args, &source, entries, &mut report, app).await?;
-    told(args, &report, app)
+    let code = told(args, &report, app)?;
+    warn_of_hopeless(&report, app).await;
+    Ok(code)
+}
+
+/// What this machine can never give is said, as `add` says it, of the first that asks for it.
+async fn warn_of_hopeless(report: &ImportReport, app: &App) {
+    let ids: Vec<String> = render::import::new_ids(report).take(LOOKED_AT).map(String::from).collect();
+    if ids.is_empty() {
+        return;
+    }
+    let client = app.reader();
+    // They are queued, whatever becomes of the service.
+    let jobs = client.jobs_by_id(&ids).await.unwrap_or_default();
+    let is_hopeless = |job: &&Job| {
+        matches!(job.waiting, Some(Waiting::NoSuchGpus(_) | Waiting::NoSuchCpus { .. } | Waiting::NoSuchRam { .. }))
+    };
+    if let Some(job) = jobs.iter().find(is_hopeless) {
+        app.ui.say(&format!("{}: {}", job.id, job.command));
+        add::warn_if_hopeless(&client, std::slice::from_ref(job), app).await;
+    }
+}
+
+/// What was found out is said.
+fn tell_format(args: &ImportArgs, report: &ImportReport, app: &App) {
+    if let Some(format) = report.format.filter(|_| args.format.0.is_none() && !args.quiet) {
+        app.ui.note(&format!("{} is read as {}", report.file, format.word()));
+    }
 }
 
 /// Nothing came of it yet.
@@ -266,7 +302,7 @@ fn told(args: &ImportArgs, report: &ImportReport, app: &App) -> Result<ExitCode,
     if args.json {
         app.ui.json(report)?;
     } else {
-        for line in view::talk(report, args.quiet) {
+        for line in view::talk(report, args.quiet, args.dry_run) {
             app.ui.say(&line);
         }
         let ids_alone = args.quiet || !app.ui.out_is_terminal();

@@ -15,6 +15,9 @@ use crate::ends::{self, RESTART_LOOK, is_away};
 use crate::error::CliError;
 use crate::start::StartOptions;
 
+/// Looks at a service that says nothing, before it counts as killed.
+const LEAVING_LOOKS: usize = 20;
+
 pub enum Heard {
     /// It is so now. `log_file`: of its newest run.
     Job { job: Box<Job>, log_file: Option<String> },
@@ -54,7 +57,7 @@ impl Follower<'_> {
                 break;
             }
             // Whoever stopped it starts it again, or does not want it.
-            if !stopping {
+            if !stopping && was_killed(app, self.client).await {
                 app.start(StartOptions::default()).await?;
             }
             sleep(RESTART_LOOK).await;
@@ -136,6 +139,18 @@ impl Follower<'_> {
         self.alive.remove(&id);
         let _ = self.to.send(Heard::Gone(id)).await;
     }
+}
+
+/// Whether nobody answers and nobody took leave: a service that stops takes its socket with it, a moment after its last
+/// word.
+async fn was_killed(app: &App, client: &Client) -> bool {
+    for _ in 0..LEAVING_LOOKS {
+        if !app.home.socket().exists() || client.answers().await.unwrap_or(false) {
+            return false;
+        }
+        sleep(RESTART_LOOK).await;
+    }
+    true
 }
 
 /// Whether it has not run yet, or not again.

@@ -10,6 +10,7 @@ use rustix::process::{Flock, FlockType, fcntl_getlk};
 
 use super::record::Record;
 use crate::error::{CliError, Refused};
+use crate::job_file::is_plain;
 
 pub struct JobsFile {
     file: File,
@@ -33,6 +34,7 @@ impl JobsFile {
     /// Makes it where there is none. Whoever has it keeps it until he ends.
     pub fn open(path: &Path) -> Result<(JobsFile, Past), CliError> {
         let fail = |what: &str| CliError::io(format!("the file of jobs {} cannot be {what}", path.display()));
+        is_plain(path, "the file of jobs")?;
         let is_new = !path.exists();
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(fail("made"))?;

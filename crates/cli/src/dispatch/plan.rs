@@ -15,6 +15,7 @@ use super::jobs_file::{JobsFile, Past};
 use super::settings::Settings;
 use crate::app::App;
 use crate::error::{CliError, Refused};
+use crate::job_file as file;
 
 /// More lines of one kind than this are counted, not told.
 const MOST_TOLD: usize = 20;
@@ -36,6 +37,7 @@ pub struct Plan {
 /// None where nothing is to be done, which was said. `base`: what every job has.
 pub fn plan(settings: Settings, base: &JobSpec, app: &App) -> Result<Option<Plan>, CliError> {
     let shown = settings.commands_file.display().to_string();
+    file::is_plain(&settings.commands_file, "the commands file")?;
     let bytes = std::fs::read(&settings.commands_file)
         .map_err(CliError::io(format!("the commands file {shown} cannot be read")))?;
     let read = job_file::read(&bytes, Some(Format::Lines)).map_err(|wrong| Refused {

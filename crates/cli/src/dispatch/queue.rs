@@ -51,7 +51,7 @@ pub async fn known(client: &Client, ids: &[String]) -> Result<Vec<Job>, CliError
 pub async fn queue(app: &App, plan: &mut Plan, base: JobSpec, quiet: bool) -> Result<Queued, CliError> {
     let mut queue = Queue { app, plan, quiet, refused: 0, notes: HashSet::new() };
     let mut records = queue.past().await?;
-    let (fresh, known) = queue.fresh(&records);
+    let (fresh, known) = queue.fresh(&mut records);
     let mut base = base;
     base.hold = true;
     base.out_dir = Some(path_text(&queue.plan.settings.log_dir)?);
@@ -126,11 +126,12 @@ impl Queue<'_> {
         }
     }
 
-    /// Lines that are not written down, and how many are: each command as often as it stands in both.
-    fn fresh(&self, records: &[Record]) -> (Vec<Entry>, usize) {
-        let mut known: HashMap<&str, usize> = HashMap::new();
-        for record in records {
-            *known.entry(&record.command).or_default() += 1;
+    /// Lines that are not written down, and how many are: each command as often as it stands in both. Jobs that ended
+    /// and stand for no line are another file's, and left out.
+    fn fresh(&self, records: &mut Vec<Record>) -> (Vec<Entry>, usize) {
+        let mut known: HashMap<String, usize> = HashMap::new();
+        for record in records.iter() {
+            *known.entry(record.command.clone()).or_default() += 1;
         }
         let mut fresh = Vec::new();
         for entry in &self.plan.entries {
@@ -139,6 +140,14 @@ impl Queue<'_> {
                 _ => fresh.push(entry.clone()),
             }
         }
+        // What is left over of a command is the oldest of its jobs.
+        records.retain(|record| match known.get_mut(&record.command) {
+            Some(left) if *left > 0 && record.status.has_ended() => {
+                *left -= 1;
+                false
+            }
+            _ => true,
+        });
         let known = self.plan.entries.len() - fresh.len();
         (fresh, known)
     }

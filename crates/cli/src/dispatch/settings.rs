@@ -6,6 +6,7 @@ use nexus_api::amount::Vram;
 
 use super::config::{self, Config};
 use crate::error::{CliError, Refused, Usage};
+use crate::job_file::is_plain;
 use crate::values;
 
 const HEADING: &str = "Many commands (dispatcher)";
@@ -126,6 +127,7 @@ fn jobs_file(args: &DispatchArgs, said: &Config, cwd: &Path) -> PathBuf {
 fn said_by_file(args: &DispatchArgs) -> Result<Config, CliError> {
     let Some(path) = &args.config else { return Ok(Config::default()) };
     let shown = path.display();
+    is_plain(path, "--config")?;
     let text = std::fs::read_to_string(path).map_err(CliError::io(format!("--config {shown} cannot be read")))?;
     config::read(&text).map_err(|wrong| {
         let error = format!("{shown}, line {}: {}", wrong.line, wrong.error);

@@ -13,6 +13,7 @@ use crate::app::App;
 use crate::client::Client;
 use crate::ends::is_away;
 use crate::error::{CliError, Refused};
+use crate::job_file::is_plain;
 use crate::render::text;
 
 /// Longer commands stand out of the row.
@@ -26,6 +27,7 @@ struct Shown {
 }
 
 pub async fn status(app: &App, path: &Path, json: bool) -> Result<ExitCode, CliError> {
+    is_plain(path, "the file of jobs")?;
     let bytes = std::fs::read(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => CliError::from(Refused {
             error: format!("there is no file of jobs {}", path.display()),
@@ -63,7 +65,12 @@ async fn live(client: &Client, shown: &mut [Shown]) -> Result<(), CliError> {
     client.service().await?;
     let jobs: HashMap<String, Job> = known(client, &ids).await?.into_iter().map(|job| (job.id.clone(), job)).collect();
     for one in shown.iter_mut() {
-        let Some(job) = jobs.get(&one.record.id) else { continue };
+        let Some(job) = jobs.get(&one.record.id) else {
+            if !one.record.status.has_ended() {
+                (one.record.status, one.cause) = (Status::Failed, Some("unknown to nexus here".into()));
+            }
+            continue;
+        };
         one.cause = cause(job);
         let mut now = Record::of(job, one.record.log_file.clone());
         if now.says_the_same(&one.record) {

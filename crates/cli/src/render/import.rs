@@ -19,7 +19,7 @@ const APART: &[&str] = &["cwd", "argv"];
 
 /// New jobs: ids alone, or in a line.
 pub fn queued(report: &ImportReport, ids_alone: bool, paint: Paint) -> String {
-    let ids: Vec<&str> = report.entries.iter().filter_map(|one| new_id(&one.fate)).collect();
+    let ids: Vec<&str> = new_ids(report).collect();
     if ids_alone {
         return ids.iter().map(|id| format!("{id}\n")).collect();
     }
@@ -33,11 +33,11 @@ pub fn queued(report: &ImportReport, ids_alone: bool, paint: Paint) -> String {
     }
 }
 
-fn new_id(fate: &Fate) -> Option<&str> {
-    match fate {
-        Fate::Queued { id } => Some(id),
+pub fn new_ids(report: &ImportReport) -> impl Iterator<Item = &str> {
+    report.entries.iter().filter_map(|one| match &one.fate {
+        Fate::Queued { id } => Some(id.as_str()),
         _ => None,
-    }
+    })
 }
 
 /// Whether something of the file was not taken that should have been.
@@ -45,8 +45,8 @@ pub fn failed(report: &ImportReport) -> bool {
     !report.refused.is_empty() || report.entries.iter().any(|one| matches!(one.fate, Fate::Refused { .. }))
 }
 
-/// Lines for whoever imports; `short`: what went wrong alone.
-pub fn talk(report: &ImportReport, short: bool) -> Vec<String> {
+/// Lines for whoever imports; `short`: what went wrong alone; `planned`: what would be done is told elsewhere.
+pub fn talk(report: &ImportReport, short: bool, planned: bool) -> Vec<String> {
     let mut lines: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     let mut say = |line: u64, text: String| lines.entry(line).or_default().push(text);
     for LineError { line, error } in &report.refused {
@@ -60,7 +60,7 @@ pub fn talk(report: &ImportReport, short: bool) -> Vec<String> {
     for Taken { line, fate } in &report.entries {
         match fate {
             Fate::Refused { error } => say(*line, format!("line {line} is not taken: {error}")),
-            Fate::Changed { id, changes } if !short => {
+            Fate::Changed { id, changes } if !short && !planned => {
                 say(*line, format!("line {line} changes {id}: {}", told(changes)))
             }
             Fate::Known { id, state, differs } if !differs.is_empty() && !short => {
@@ -68,7 +68,7 @@ pub fn talk(report: &ImportReport, short: bool) -> Vec<String> {
                 say(*line, format!("line {line} is {id}, which is {state} and stays as it is: {}", told(differs)));
             }
             Fate::Known { state, .. } => *known.entry(state.word()).or_default() += 1,
-            Fate::Repeated { of, changes } if !changes.is_empty() && !short => {
+            Fate::Repeated { of, changes } if !changes.is_empty() && !short && !planned => {
                 say(*line, format!("line {line} is line {of} again, and changes it: {}", told(changes)));
             }
             Fate::Repeated { .. } => repeated += 1,
@@ -103,7 +103,7 @@ fn summary(report: &ImportReport, known: &BTreeMap<&str, u64>, repeated: u64) ->
     if let Some(history) = &report.history {
         lines.push(format!("{} taken over as history", counted(history.taken, "ended job")));
         if history.known > 0 {
-            lines.push(format!("{} there before, and left as they are", counted(history.known, "ended job")));
+            lines.push(format!("{} known already", counted(history.known, "ended job")));
         }
     }
     if report.ended > 0 {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nexus_api::edit::Change;
+use nexus_api::env::{Env, looks_secret};
 use nexus_api::import::Fate;
 use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
@@ -31,6 +32,8 @@ pub struct ImportLine {
     pub spec: JobSpec,
     pub env: Arc<JobEnv>,
     pub identity: Identity,
+    /// Variables that it sets: jobs that differ in them are others.
+    pub own_env: Env,
     /// What it says; all else is usual.
     pub said: BTreeMap<String, String>,
     /// What it is called in the file.
@@ -50,7 +53,14 @@ pub struct ImportOrder {
     pub notes: Vec<String>,
 }
 
-/// Where the first of identical lines went.
+/// The first of identical lines.
+struct Seen {
+    line: u64,
+    own_env: Env,
+    place: Place,
+}
+
+/// Where it went.
 enum Place {
     /// Among the new.
     New(usize),
@@ -66,7 +76,7 @@ struct Gathered {
     fresh: Vec<Fresh>,
     edits: Vec<(JobId, JobSpec, JobSpec, Vec<String>)>,
     /// Of lines that are identical: the first, and where it went.
-    seen: BTreeMap<Identity, Vec<(u64, Place)>>,
+    seen: BTreeMap<Identity, Vec<Seen>>,
     /// Jobs that stand for what the file calls so.
     standing: BTreeMap<String, JobId>,
     fates: Vec<Pending>,
@@ -125,13 +135,32 @@ impl Engine {
         if let Some(fate) = gathered.repeated(&line) {
             return Ok(Pending::Settled(fate));
         }
-        let Some(twin) = self.twin((line.identity, &line.spec), coming, &[], turn)? else {
-            gathered.saw(line.identity, line.line, Place::New(gathered.fresh.len()));
+        let has_its_env = |twin: &Twin| self.has_env(twin, &line, turn);
+        let Some(twin) = self.twin((line.identity, &line.spec), coming, &[], turn, &has_its_env)? else {
+            gathered.saw(&line, Place::New(gathered.fresh.len()));
             return Ok(gathered.add(line));
         };
         gathered.standing.extend(line.known_as.clone().map(|name| (name, twin.id)));
         let waits = self.world.job(twin.id).is_some_and(|job| !matches!(job.state, Live::Active(_)));
-        Ok(Pending::Settled(gathered.known(line, twin, waits)))
+        Ok(Pending::Settled(gathered.known(&line, twin, waits)))
+    }
+
+    /// Whether a job was given the very variables that a line sets. One that sets none says nothing of them; secrets of
+    /// jobs that ended are gone, and not compared.
+    fn has_env(&self, twin: &Twin, line: &ImportLine, turn: &Turn) -> Result<bool, Problem> {
+        if line.own_env.is_empty() {
+            return Ok(true);
+        }
+        let env = match turn.batch.new.get(&twin.id) {
+            Some(row) => row.env.open.iter().chain(&row.env.secrets).map(|(n, v)| (n.clone(), v.clone())).collect(),
+            None => self.store.env_of(twin.id).map_err(|error| error.problem())?,
+        };
+        let open = |name: &&String| !looks_secret(name);
+        let mut given: Vec<&String> = twin.spec.env_given.iter().filter(open).collect();
+        given.sort();
+        let own = line.own_env.iter().filter(|(name, _)| open(name));
+        Ok(given.iter().copied().eq(own.clone().map(|(name, _)| name))
+            && own.clone().all(|(n, v)| env.get(n) == Some(v)))
     }
 
     /// A job that it comes after must be here, or stand in the file.
@@ -156,8 +185,9 @@ impl Gathered {
         Pending::New(self.fresh.len() - 1)
     }
 
-    fn saw(&mut self, identity: Identity, line: u64, place: Place) {
-        self.seen.entry(identity).or_default().push((line, place));
+    fn saw(&mut self, line: &ImportLine, place: Place) {
+        let seen = Seen { line: line.line, own_env: line.own_env.clone(), place };
+        self.seen.entry(line.identity).or_default().push(seen);
     }
 
     fn spec_of<'a>(&'a self, place: &'a Place) -> &'a JobSpec {
@@ -171,7 +201,8 @@ impl Gathered {
     /// The fate of a line that repeats an earlier one: what it says otherwise counts.
     fn repeated(&mut self, line: &ImportLine) -> Option<Fate> {
         let alike = self.seen.get(&line.identity)?;
-        let (of, place) = alike.iter().find(|(_, place)| are_identical(self.spec_of(place), &line.spec))?;
+        let is_it = |seen: &&Seen| seen.own_env == line.own_env && are_identical(self.spec_of(&seen.place), &line.spec);
+        let Seen { line: of, place, .. } = alike.iter().find(is_it)?;
         let spec = match place {
             Place::New(at) => &mut self.fresh[*at].spec,
             Place::Edited(at) => &mut self.edits[*at].2,
@@ -187,7 +218,7 @@ impl Gathered {
     }
 
     /// The fate of a line whose job is there.
-    fn known(&mut self, line: ImportLine, twin: Twin, waits: bool) -> Fate {
+    fn known(&mut self, line: &ImportLine, twin: Twin, waits: bool) -> Fate {
         let Twin { id, state, spec, secret_names } = twin;
         let stays = || Place::Known(Box::new(line.spec.clone()));
         let (fate, place) = match told(&spec, &line.said) {
@@ -198,7 +229,7 @@ impl Gathered {
             }
             Ok((_, differs)) => (Fate::Known { id: id.to_string(), state, differs }, stays()),
         };
-        self.saw(line.identity, line.line, place);
+        self.saw(line, place);
         fate
     }
 }

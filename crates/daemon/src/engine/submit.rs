@@ -124,27 +124,31 @@ impl Engine {
                 let want = "each job once, and two of these are identical".into();
                 return Err(Problem::BadField { field: "unique".into(), value: spec.command.text(), want });
             }
-            if let Some(twin) = self.twin((*identity, spec), &coming, leaving, turn)? {
+            if let Some(twin) = self.twin((*identity, spec), &coming, leaving, turn, &|_| Ok(true))? {
                 return Err(Problem::NotUnique { id: twin.id.to_string(), state: twin.state });
             }
         }
         Ok(())
     }
 
-    /// A job identical to this one that waits, runs or has completed: on disk, or about to be.
+    /// A job identical to this one that waits, runs or has completed and fits: on disk, or about to be.
     pub(super) fn twin(
         &self,
         (identity, spec): (Identity, &JobSpec),
         coming: &Coming,
         leaving: &[JobId],
         turn: &Turn,
+        fits: &dyn Fn(&Twin) -> Result<bool, Problem>,
     ) -> Result<Option<Twin>, Problem> {
         let is_live = |id: JobId| self.world.job(id).is_some() && !leaving.contains(&id);
         for id in coming.0.get(&identity).into_iter().flatten().copied().filter(|id| is_live(*id)) {
             let edited = turn.batch.edited.get(&id).map(|row| (&row.spec, row.secret_names.clone()));
             let new = || turn.batch.new.get(&id).map(|row| (&row.spec, row.env.secrets.keys().cloned().collect()));
             if let Some((other, secret_names)) = edited.or_else(new).filter(|(other, _)| are_identical(other, spec)) {
-                return Ok(Some(Twin { id, state: State::Queued, spec: other.clone(), secret_names }));
+                let twin = Twin { id, state: State::Queued, spec: other.clone(), secret_names };
+                if fits(&twin)? {
+                    return Ok(Some(twin));
+                }
             }
         }
         for row in self.store.twins(identity, spec).map_err(|error| error.problem())? {
@@ -159,7 +163,10 @@ impl Engine {
             };
             if counts {
                 let spec = JobSpec { tags: row.tags, hold: row.state == State::Held, ..row.spec };
-                return Ok(Some(Twin { id, state: row.state, spec, secret_names: row.secret_names }));
+                let twin = Twin { id, state: row.state, spec, secret_names: row.secret_names };
+                if fits(&twin)? {
+                    return Ok(Some(twin));
+                }
             }
         }
         Ok(None)

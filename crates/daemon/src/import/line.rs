@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nexus_api::command::Command;
-use nexus_api::env::is_reserved;
+use nexus_api::env::{Env, is_reserved};
 use nexus_api::job_file::{Entry, Said};
 use nexus_api::jobs::{JobSpec, Note};
 use nexus_api::queue_text::set;
@@ -64,13 +64,13 @@ impl<'a> Reader<'a> {
         if said.contains_key("on") {
             self.gpus_exist(&spec)?;
         }
-        let env = match own.is_empty() {
+        let own_env: Env = own.into_iter().filter(|(name, _)| !is_reserved(name)).collect();
+        let env = match own_env.is_empty() {
             true => self.env.clone(),
             false => {
-                let own = own.into_iter().filter(|(name, _)| !is_reserved(name)).collect::<Vec<_>>();
-                spec.env_given.extend(own.iter().map(|(name, _)| name.clone()));
+                spec.env_given.extend(own_env.keys().cloned());
                 let mut env = self.whole_env.env.clone();
-                env.extend(own);
+                env.extend(own_env.clone());
                 Arc::new(JobEnv::of(env))
             }
         };
@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
         self.notes.extend(note);
         checks::signal(None, &spec).and_then(|()| checks::spec(&mut spec)).map_err(|problem| problem.to_string())?;
         let identity = identity(&spec);
-        Ok(ImportLine { line, spec, env, identity, said, known_as })
+        Ok(ImportLine { line, spec, env, identity, own_env, said, known_as })
     }
 
     fn command(&mut self, spec: &mut JobSpec, said: Said) -> Result<(), String> {
@@ -126,12 +126,15 @@ impl<'a> Reader<'a> {
         if missing.is_empty() {
             return Ok(());
         }
-        let word = if missing.len() == 1 { "GPU" } else { "GPUs" };
         let there = match here.is_empty() {
             true => "there is none here".to_string(),
             false => format!("there are {}", gpu_list_text(&here.iter().collect::<Vec<_>>())),
         };
-        Err(format!("there is no {word} {}: {there}", gpu_list_text(&missing)))
+        let missing_text = gpu_list_text(&missing);
+        Err(match missing.len() {
+            1 => format!("there is no GPU {missing_text}: {there}"),
+            _ => format!("there are no GPUs {missing_text}: {there}"),
+        })
     }
 }
 

@@ -20,6 +20,9 @@ use crate::text_file;
 /// No file of jobs is that long.
 const MOST_BYTES: u64 = 256 << 20;
 
+/// Said of a file that may come.
+const ABSENT: &str = "it is not there yet";
+
 pub struct Keeper {
     pub row: WatchRow,
     importer: Importer,
@@ -62,7 +65,7 @@ impl Keeper {
             Ok(Some((bytes, read))) => (bytes, read),
             // Not there yet, or away for a moment: what was seen is remembered.
             Ok(None) => {
-                self.trouble = None;
+                self.trouble = Some(ABSENT.into());
                 return Look::default();
             }
             Err(error) => {
@@ -159,7 +162,10 @@ impl Keeper {
         }
         let (file, format) = (self.row.file.clone(), read.format);
         let change = WatchChange::News { file, format, seen: gone.clone() };
-        let line = format!("{} entries are gone from {}", gone.len(), self.row.file);
+        let line = match gone.len() {
+            1 => format!("1 entry is gone from {}", self.row.file),
+            count => format!("{count} entries are gone from {}", self.row.file),
+        };
         // Were it not kept, they would be found gone again.
         if self.importer.order(|reply| Message::Watch { change, line, reply }).is_ok() {
             for (mark, count) in gone {

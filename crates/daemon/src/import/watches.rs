@@ -2,7 +2,7 @@
 //! service meanwhile.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex as Shared, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -34,8 +34,8 @@ const AGAIN: Duration = Duration::from_secs(5);
 pub struct Watches {
     importer: Importer,
     readers: Readers,
-    /// The service's own file of jobs, which is none of these.
-    own: Vec<String>,
+    /// The service's own file of jobs, and folders in which its own files are: none of these is watched.
+    own: Vec<PathBuf>,
     running: Mutex<BTreeMap<String, Running>>,
 }
 
@@ -46,10 +46,9 @@ struct Running {
 }
 
 impl Watches {
-    pub fn new(importer: Importer, readers: Readers, jobs_file: &Path) -> Watches {
-        let real = std::fs::canonicalize(jobs_file).ok();
-        let own = [Some(jobs_file.to_path_buf()), real].into_iter().flatten();
-        let own = own.map(|path| path.to_string_lossy().into_owned()).collect();
+    pub fn new(importer: Importer, readers: Readers, own: &[&Path]) -> Watches {
+        let real = own.iter().filter_map(|path| std::fs::canonicalize(path).ok());
+        let own = own.iter().map(|path| path.to_path_buf()).chain(real).collect();
         Watches { importer, readers, own, running: Mutex::default() }
     }
 
@@ -91,6 +90,7 @@ impl Watches {
             known.end.notify_one();
             if let Ok(Some(keeper)) = known.task.await {
                 row.since = keeper.row.since;
+                row.format = row.format.or(keeper.row.format);
             }
         }
         let change = WatchChange::Begin(Box::new(row.clone()));
@@ -134,7 +134,9 @@ impl Watches {
         let found = tokio::task::block_in_place(|| std::fs::metadata(file));
         let error = match found {
             _ if !Path::new(file).is_absolute() => "its path is not absolute",
-            _ if self.own.iter().any(|own| own == file) => "it is the queue itself: new lines in it are taken anyway",
+            _ if self.own.iter().any(|own| Path::new(file).starts_with(own)) => {
+                "it is one of nexus's own, which change with every job; new lines of jobs.txt are taken anyway"
+            }
             Ok(found) if found.is_dir() => "it is a folder",
             Ok(found) if !found.is_file() => "it is not a file",
             _ => return Ok(()),

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use nexus_api::env::Env;
 use nexus_api::jobs::{JobSpec, State};
 use nexus_api::problem::Problem;
 use nexus_core::ids::JobId;
@@ -51,6 +52,9 @@ const MIGRATIONS: &[Step] = &[
 
 /// Statements the engine and a reader use over and over are prepared once.
 const STATEMENT_CACHE: usize = 64;
+
+/// Pages that the writer keeps at hand: ids and identities of new jobs go all over their indexes.
+const CACHE_KIB: i64 = 16 << 10;
 
 /// How long one connection waits for another's lock.
 const BUSY_PATIENCE: Duration = Duration::from_secs(10);
@@ -174,6 +178,11 @@ impl Store {
         read::Reader { db: &self.db, path: &self.path }.twins(identity, spec)
     }
 
+    /// The environment of a job, with its secrets while it lives.
+    pub fn env_of(&self, id: JobId) -> Result<Env, StoreError> {
+        read::Reader { db: &self.db, path: &self.path }.env(id.as_str())
+    }
+
     /// How many jobs were ever taken; ids grow longer with it.
     pub fn jobs_taken(&self) -> u64 {
         u64::try_from(self.next_n - 1).unwrap_or(0) + self.past_jobs()
@@ -264,6 +273,7 @@ fn set_up(db: &Connection, network: bool) -> rusqlite::Result<()> {
     db.pragma_update_and_check(None, "journal_mode", mode, |_| Ok(()))?;
     db.pragma_update(None, "synchronous", "FULL")?;
     db.pragma_update(None, "secure_delete", true)?;
+    db.pragma_update(None, "cache_size", -CACHE_KIB)?;
     Ok(())
 }
 

@@ -109,6 +109,12 @@ impl Reader<'_> {
 
     /// Jobs identical to this one that are queued, run or have completed.
     pub fn twins(&self, identity: Identity, spec: &JobSpec) -> Result<Vec<JobRow>, StoreError> {
+        // Mostly there is none: that is found out by the index alone.
+        let any = "SELECT 1 FROM jobs WHERE identity = ?1";
+        let any = self.db.prepare_cached(any).and_then(|mut statement| statement.exists([identity.0]));
+        if !any.map_err(|source| self.fail(source))? {
+            return Ok(vec![]);
+        }
         let sql = format!("{JOB} WHERE identity = ?1 AND state NOT IN ('failed', 'killed') ORDER BY jobs.n");
         let mut rows = self.jobs(&sql, [identity.0])?;
         rows.retain(|row| are_identical(&row.spec, spec));

@@ -29,7 +29,7 @@ pub struct Launch {
 }
 
 /// A spec as it lies in the database.
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 pub(super) struct StoredSpec {
     #[serde(flatten)]
     pub spec: JobSpec,
@@ -39,8 +39,14 @@ pub(super) struct StoredSpec {
 }
 
 pub(super) fn stored_spec(spec: &JobSpec, secret_names: Vec<String>) -> String {
-    let stored = StoredSpec { spec: spec.clone(), secret_names };
-    serde_json::to_string(&stored).expect("a spec is plain data")
+    /// The same as [`StoredSpec`], for one that is only lent.
+    #[derive(Serialize)]
+    struct Lent<'a> {
+        #[serde(flatten)]
+        spec: &'a JobSpec,
+        secret_names: Vec<String>,
+    }
+    serde_json::to_string(&Lent { spec, secret_names }).expect("a spec is plain data")
 }
 
 /// An environment as text, behind its content hash.

@@ -19,15 +19,18 @@ const PASSED_OVER: &[&str] = &[
     "attempt",
     "by_rule",
     "checkpoint_dir",
+    "checkpoint_of",
     "class",
     "detail",
     "ended_at",
     "env_names",
     "exit_code",
+    "failed_by",
     "gpus",
     "links",
     "log_dir",
     "machine",
+    "one_terminal",
     "params",
     "pid",
     "position",
@@ -38,6 +41,8 @@ const PASSED_OVER: &[&str] = &[
     "results_state",
     "runs",
     "runtime_seconds",
+    "secret_names",
+    "session",
     "signal",
     "simulated",
     "started_at",
@@ -46,6 +51,7 @@ const PASSED_OVER: &[&str] = &[
     "stdout_path",
     "submitted_at",
     "sweep",
+    "tty",
     "waiting",
 ];
 
@@ -87,9 +93,26 @@ pub fn meant(
     let mut env = variables(object.get("env"))?;
     // The submitter's own had them; no job is given them from there.
     env.retain(|name, _| !is_reserved(name));
-    let doubt = format!("it is taken without what this nexus does not know: {}", unknown.join(", "));
+    if object.get("tty") == Some(&Value::Bool(false)) {
+        options.insert("no-tty".into(), SET.into());
+    }
+    if object.get("session").and_then(Value::as_str) == Some("screen") {
+        options.insert("screen".into(), SET.into());
+    }
     let entry = entry(object, text, options, env)?;
-    Ok((Meant::Job(entry), (!unknown.is_empty()).then_some(doubt)))
+    Ok((Meant::Job(entry), doubt(&unknown, object.get("secret_names"))))
+}
+
+/// What a job lacks that it had.
+fn doubt(unknown: &[String], secrets: Option<&Value>) -> Option<String> {
+    let names = secrets.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let names: Vec<String> = names.iter().filter_map(Value::as_str).map(checks::head).collect();
+    let secret = (!names.is_empty())
+        .then(|| format!("{} is not in an export: the value of whoever imports is taken", names.join(", ")));
+    let unknown = (!unknown.is_empty())
+        .then(|| format!("it is taken without what this nexus does not know: {}", unknown.join(", ")));
+    let words: Vec<String> = secret.into_iter().chain(unknown).collect();
+    (!words.is_empty()).then(|| words.join("; "))
 }
 
 fn of_request(request: Option<&Value>) -> Result<BTreeMap<String, String>, String> {

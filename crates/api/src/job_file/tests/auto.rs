@@ -33,7 +33,7 @@ fn a_mixed_file_is_refused_by_its_line() {
         (
             "0,/a.py,,--x,0\n# c\n\npython b.py\n",
             4,
-            "it is a plain command, and line 1 is csv: one file, one format; --format lines reads every line as a command",
+            "it is a plain command, and line 1 is csv: one file, one format; --format csv tells of each line that is wrong",
         ),
         ("\npython b.py\n{\"command\": \"x\"}\n", 3, "it is JSON, and line 2 is a plain command"),
         ("{\"command\": \"x\"}\n0,/a.py,,--x,0\n", 2, "it is csv, and line 1 is JSON"),

@@ -129,3 +129,22 @@ fn what_can_never_start_is_told_at_once() {
     assert!(said.contains(&format!("warning: {id} cannot start here: it ")), "{said}");
     assert_eq!(done.status.code(), Some(1));
 }
+
+#[test]
+fn what_never_ends_is_not_read() {
+    let nexus = Nexus::fresh(NEXUS);
+    nexus.file("c", "true\n");
+    let pipe = nexus.work().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for endless in ["/dev/zero", "pipe"] {
+        for words in [
+            &["--commands-file", endless][..],
+            &["--config", endless],
+            &["--commands-file", "c", "--jobs-file", endless],
+            &["--status", "--jobs-file", endless],
+        ] {
+            let said = nexus.fails(1, &[&["run"], words].concat());
+            assert!(said.ends_with(&format!("{endless} cannot be read\nit is not a file\n")), "{words:?}: {said}");
+        }
+    }
+}

@@ -225,3 +225,29 @@ fn the_same_command_counts_as_often_as_it_stands_there() {
         assert_eq!(ledger(&nexus).len(), total);
     }
 }
+
+#[test]
+fn a_service_that_was_stopped_is_not_started_again() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    nexus.file("c", "sleep 1000\necho two >> ledger\n");
+    let mut dispatcher = nexus.command(&["run", "--commands-file", "c"]).stderr(Stdio::null()).spawn().unwrap();
+    until("it runs", || (nexus.json(&["ls", "--json"])[0]["state"] == "running").then_some(()));
+    nexus.ok(&["stop", "-y"]);
+    assert_eq!(dispatcher.wait().unwrap().code(), Some(3), "no service");
+    assert!(!nexus.work().join("ledger").exists() && nexus.run(&["status"]).code == 3, "it was started");
+    nexus.ok(&["start"]);
+    assert_eq!(nexus.run(&["run", "--commands-file", "c"]).code, 1, "the first was killed");
+    assert_eq!(std::fs::read_to_string(nexus.work().join("ledger")).unwrap(), "two\n");
+}
+
+#[test]
+fn what_failed_of_another_file_is_not_this_ones_failure() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    nexus.file("a", "exit 3\n");
+    nexus.file("b", "true\n");
+    assert_eq!(nexus.run(&["run", "--commands-file", "a"]).code, 1);
+    let said = nexus.run(&["run", "--commands-file", "b"]);
+    assert_eq!(said.code, 0, "{said}");
+    assert!(said.stderr.ends_with("1 job: all completed\n"), "{said}");
+    assert_eq!(nexus.run(&["run", "--commands-file", "a"]).code, 1, "its own failure stays");
+}

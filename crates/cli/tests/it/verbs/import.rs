@@ -91,6 +91,33 @@ fn another_priority_or_other_gpus_change_the_queued_job() {
 }
 
 #[test]
+fn variables_of_their_own_tell_entries_apart() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    nexus.ok(&["pause"]);
+    let line = |seed: &str| format!("{{\"command\": \"echo $SEED\", \"env\": {{\"SEED\": \"{seed}\"}}}}\n");
+    nexus.file("e.jsonl", &[line("1"), line("2"), line("2"), line("3")].concat());
+    let words = |fates: Vec<(u64, String)>| fates.into_iter().map(|(_, word)| word).collect::<Vec<_>>();
+    assert_eq!(words(fates(&nexus, &["e.jsonl"])), ["queued", "queued", "repeated", "queued"]);
+    nexus.file("e.jsonl", &[line("2"), line("4")].concat());
+    assert_eq!(words(fates(&nexus, &["e.jsonl"])), ["known", "queued"]);
+    nexus.ok(&["resume"]);
+    nexus.ok(&["wait", "--all"]);
+    assert_eq!(words(fates(&nexus, &["e.jsonl"])), ["known", "known"]);
+    let ended = nexus.json(&["history", "--json"]);
+    let printed: Vec<String> =
+        ended.as_array().unwrap().iter().map(|job| nexus.stdout_of(job["id"].as_str().unwrap())).collect();
+    assert_eq!(printed, ["1\n", "2\n", "3\n", "4\n"]);
+}
+
+#[test]
+fn what_can_never_start_is_told() {
+    let nexus = Nexus::with_gpus(NEXUS, 2);
+    nexus.file("c.txt", "true\n#@ gpus=99\necho wide\n");
+    let said = nexus.run(&["import", "c.txt"]);
+    assert!(said.stderr.contains("echo wide\nwarning: the job cannot start here: it needs 99 GPUs"), "{said}");
+}
+
+#[test]
 fn of_identical_lines_the_last_says_how() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     nexus.ok(&["pause"]);

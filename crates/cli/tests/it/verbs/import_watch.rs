@@ -46,7 +46,7 @@ fn lines_are_taken_as_they_come() {
     assert_eq!(said.stdout.lines().count(), 1, "what stands there is taken at once");
     let path = nexus.work().join("j.txt").display().to_string();
     let told = format!("{path} is watched: new lines are queued as they come; nexus import --stop j.txt\n");
-    assert_eq!(said.stderr, told);
+    assert_eq!(said.stderr, format!("note: {path} is read as lines\n{told}"));
     append(&nexus, "j.txt", "echo b\necho c\n");
     has(&nexus, &["echo a", "echo b", "echo c"]);
     // A line without an end is taken when nobody goes on writing it.
@@ -68,6 +68,10 @@ fn lines_are_taken_as_they_come() {
 #[test]
 fn a_file_that_is_not_there_yet_and_one_that_is_replaced() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
+    let said = nexus.run(&["import", "--watch", "deep/down/j.txt"]);
+    assert!(said.stderr.ends_with("warning: nothing is taken now: it is not there yet\n"), "{said}");
+    assert_eq!(watched(&nexus)["trouble"], "it is not there yet");
+    nexus.ok(&["import", "--stop", "deep/x/../down/j.txt"]);
     nexus.ok(&["import", "--watch", "deep/down/j.txt"]);
     nexus.file("deep/down/j.txt", "echo a\n");
     has(&nexus, &["echo a"]);
@@ -172,9 +176,14 @@ fn what_is_no_file_cannot_be_watched() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     let refused = nexus.fails(1, &["import", "--watch", "."]);
     assert!(refused.ends_with("cannot be watched\nit is a folder\n"), "{refused}");
-    let own = nexus.home().join("jobs.txt").display().to_string();
-    let refused = nexus.fails(1, &["import", "--watch", &own]);
-    assert!(refused.contains("it is the queue itself: new lines in it are taken anyway"), "{refused}");
+    // Each job would bring a line, and that a job.
+    for own in ["jobs.txt", "service.log", "nexus.db", "logs/job_abc/stdout.log"] {
+        let own = nexus.home().join(own).display().to_string();
+        let refused = nexus.fails(1, &["import", "--watch", &own]);
+        assert!(refused.contains("it is one of nexus's own, which change with every job"), "{refused}");
+    }
+    let refused = nexus.fails(2, &["import", "--watch", "-"]);
+    assert!(refused.starts_with("error: standard input cannot be watched\n"), "{refused}");
     // A folder that takes the place of the file later keeps nobody busy, and the file is taken when it is back.
     nexus.ok(&["import", "--watch", "j.txt"]);
     std::fs::create_dir(nexus.work().join("j.txt")).unwrap();
