@@ -1,6 +1,7 @@
 //! The dispatcher goes on where it was: killed at any moment, it loses no line and runs none twice.
 
 use std::collections::BTreeMap;
+use std::process::Stdio;
 use std::time::Duration;
 
 use nexus_testkit::signal::{SIGKILL, SIGTERM};
