@@ -19,6 +19,23 @@ fn with_many() -> Nexus {
     nexus
 }
 
+/// A service that does not get on, until this is dropped.
+struct Stopped(u32);
+
+impl Stopped {
+    fn of(nexus: &Nexus) -> Stopped {
+        let service = Stopped(nexus.service_pid());
+        kill(service.0, signal::SIGSTOP);
+        service
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        kill(self.0, signal::SIGCONT);
+    }
+}
+
 /// Somebody who asked for all jobs and reads only the beginning.
 fn stalled(nexus: &Nexus) -> UnixStream {
     let mut stream = UnixStream::connect(nexus.home().join("nexus.sock")).expect("the service listens");
@@ -72,12 +89,11 @@ fn one_that_breaks_off_does_not_look_whole() {
     // To a file: the old one stays, and nothing half lies beside it.
     nexus.ok(&["start"]);
     let file = nexus.file("jobs.jsonl", "old");
-    let service = nexus.service_pid();
-    kill(service, signal::SIGSTOP);
+    let service = Stopped::of(&nexus);
     let child = nexus.command(&["export", "-o", "jobs.jsonl"]).stderr(Stdio::piped()).spawn().unwrap();
     let part = nexus.work().join(format!(".jobs.jsonl.{}.part", child.id()));
     until("it has begun", || part.exists().then_some(()));
-    kill(service, signal::SIGKILL);
+    kill(service.0, signal::SIGKILL);
     let done = Output::new("export -o".into(), child.wait_with_output().unwrap());
     assert!(done.code != 0 && done.stderr.starts_with("error: "), "{done}");
     assert!(!part.exists(), "{done}");
@@ -105,15 +121,13 @@ fn a_job_that_cannot_be_read_is_not_left_out_in_silence() {
 #[test]
 fn an_interrupted_one_leaves_nothing() {
     let nexus = with_many();
-    // Stopped, the service does not answer, and the client waits.
-    let service = nexus.service_pid();
-    kill(service, signal::SIGSTOP);
+    let service = Stopped::of(&nexus);
     let child = nexus.command(&["export", "-o", "jobs.jsonl"]).stderr(Stdio::piped()).spawn().unwrap();
     let part = nexus.work().join(format!(".jobs.jsonl.{}.part", child.id()));
     until("it has begun", || part.exists().then_some(()));
     kill(child.id(), signal::SIGINT);
     let done = Output::new("export -o".into(), child.wait_with_output().unwrap());
-    kill(service, signal::SIGCONT);
+    drop(service);
     assert_eq!((done.code, done.stderr.as_str()), (130, "interrupted: jobs.jsonl was not written\n"), "{done}");
     assert_eq!(std::fs::read_dir(nexus.work()).unwrap().count(), 0);
 }
