@@ -8,6 +8,8 @@ use std::path::{Component, Path, PathBuf};
 
 use nexus_api::edit::LineError;
 use nexus_api::job_file::{self, Entry, Format, Past};
+use nexus_api::jobs::State;
+use serde::Deserialize;
 
 use crate::error::{CliError, Refused};
 
@@ -17,6 +19,9 @@ const MOST_BYTES: u64 = 2 << 30;
 /// Lines of history that are sent at a time, and bytes: one transaction each.
 const LINES: u64 = 5_000;
 const CHUNK_BYTES: usize = 64 << 20;
+
+/// Some editors put it first.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A file, opened.
 pub struct Source {
@@ -141,6 +146,12 @@ pub struct Chunk {
     bytes: Vec<u8>,
 }
 
+/// Just enough of a line to know whether its job has ended.
+#[derive(Deserialize)]
+struct Head {
+    state: State,
+}
+
 /// What stands in it.
 pub struct Part {
     /// All its lines, those that are no ended jobs without a word; none where there are no such.
@@ -166,26 +177,30 @@ impl Chunks<'_> {
             lines += 1;
         }
         self.next_line += lines;
+        if first_line == 1 && bytes.starts_with(BYTE_ORDER_MARK) {
+            bytes.drain(..BYTE_ORDER_MARK.len());
+        }
         Ok((lines > 0).then_some(Chunk { first_line, bytes }))
     }
 }
 
 impl Chunk {
     pub fn read(&self) -> Part {
+        let (mut ended, mut others, mut any) = (Vec::with_capacity(self.bytes.len()), Vec::new(), false);
+        for line in self.bytes.split_inclusive(|byte| *byte == b'\n') {
+            // The service reads the whole of it.
+            let is_past = serde_json::from_slice::<Head>(line).is_ok_and(|head| head.state.has_ended());
+            any |= is_past;
+            let (its, not_its) = if is_past { (&mut ended, &mut others) } else { (&mut others, &mut ended) };
+            its.extend_from_slice(line);
+            not_its.push(b'\n');
+        }
         // Told which format it is, a file is refused line by line, never as a whole.
-        let read = job_file::read(&self.bytes, Some(Format::Jsonl)).ok();
+        let read = job_file::read(&others, Some(Format::Jsonl)).ok();
         let job_file::Read { mut entries, mut refused, mut doubtful, past, .. } =
             read.unwrap_or_else(|| unreachable!("jsonl is read line by line"));
-        let (mut ended, mut any) = (Vec::with_capacity(self.bytes.len()), false);
-        let mut past_lines = past.iter().filter(|past| past.ended).peekable();
-        for (number, line) in (1..).zip(self.bytes.split_inclusive(|byte| *byte == b'\n')) {
-            if past_lines.next_if(|past| past.line == number).is_some() {
-                ended.extend_from_slice(line);
-                any = true;
-            } else {
-                ended.push(b'\n');
-            }
-        }
+        let unread = past.iter().filter(|past| past.ended).map(|past| past.line);
+        refused.extend(unread.map(|line| LineError { line, error: "its state cannot be read".into() }));
         let before = self.first_line - 1;
         entries.iter_mut().for_each(|entry| entry.line += before);
         refused.iter_mut().chain(&mut doubtful).for_each(|error| error.line += before);

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, fcntl_lock};
@@ -58,12 +59,22 @@ impl JobsFile {
 
     /// One line by one write.
     pub fn append(&mut self, record: &Record) -> io::Result<()> {
+        if !self.is_in_its_place() {
+            return Err(io::Error::other("somebody deleted it, or put another file into its place"));
+        }
         let newline = if self.mid_line { "\n" } else { "" };
         let line = format!("{newline}{}", record.line());
         let written = self.file.write_all(line.as_bytes());
         // Nobody knows how much of it is there; a blank line does no harm.
         self.mid_line = written.is_err();
         written
+    }
+
+    /// What is written to a file without a name nobody reads.
+    fn is_in_its_place(&self) -> bool {
+        let place = |found: std::fs::Metadata| (found.dev(), found.ino());
+        let there = std::fs::metadata(&self.path).map(place).ok();
+        there.is_some() && there == self.file.metadata().map(place).ok()
     }
 
     pub fn sync(&self) -> io::Result<()> {
@@ -171,8 +182,12 @@ mod tests {
         std::fs::write(&path, format!("{text}{{\"id\":\"xy")).unwrap();
         let (mut file, past) = JobsFile::open(&path).unwrap();
         assert_eq!((past.records.len(), past.torn), (1, true));
-        file.append(&Record { status: Status::Running, ..record }).unwrap();
+        file.append(&Record { status: Status::Running, ..record.clone() }).unwrap();
         let past = read(&std::fs::read(&path).unwrap());
         assert_eq!((past.records[0].status, past.wrong.len()), (Status::Running, 1));
+        std::fs::rename(&path, folder.path().join("away")).unwrap();
+        assert!(file.append(&record).is_err(), "it has no name any more");
+        std::fs::write(&path, "").unwrap();
+        assert!(file.append(&record).is_err(), "another has its name");
     }
 }
