@@ -15,7 +15,7 @@ use crate::render;
 use crate::usual;
 
 /// Entries that are sent at a time, so that one can see how it goes on.
-const TOGETHER: usize = 20_000;
+const TOGETHER: usize = 50_000;
 
 /// New jobs that are looked at once more.
 const LOOKED_AT: usize = 200;
