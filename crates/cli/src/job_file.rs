@@ -185,7 +185,8 @@ impl Chunks<'_> {
 }
 
 impl Chunk {
-    pub fn read(&self) -> Part {
+    /// An error is of the whole file: it is no text, say.
+    pub fn read(&self) -> Result<Part, LineError> {
         let (mut ended, mut others, mut any) = (Vec::with_capacity(self.bytes.len()), Vec::new(), false);
         for line in self.bytes.split_inclusive(|byte| *byte == b'\n') {
             // The service reads the whole of it.
@@ -195,17 +196,15 @@ impl Chunk {
             its.extend_from_slice(line);
             not_its.push(b'\n');
         }
-        // Told which format it is, a file is refused line by line, never as a whole.
-        let read = job_file::read(&others, Some(Format::Jsonl)).ok();
         let job_file::Read { mut entries, mut refused, mut doubtful, past, .. } =
-            read.unwrap_or_else(|| unreachable!("jsonl is read line by line"));
+            job_file::read(&others, Some(Format::Jsonl))?;
         let unread = past.iter().filter(|past| past.ended).map(|past| past.line);
         refused.extend(unread.map(|line| LineError { line, error: "its state cannot be read".into() }));
         let before = self.first_line - 1;
         entries.iter_mut().for_each(|entry| entry.line += before);
         refused.iter_mut().chain(&mut doubtful).for_each(|error| error.line += before);
         let running = past.into_iter().filter(|past| !past.ended).collect();
-        Part { ended: any.then_some(ended), entries, running, refused, doubtful }
+        Ok(Part { ended: any.then_some(ended), entries, running, refused, doubtful })
     }
 }
 

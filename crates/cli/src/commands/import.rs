@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use nexus_api::edit::LineError;
 use nexus_api::history_import::TakenOver;
 use nexus_api::import::{Import, ImportReport, Watch, Watching};
 use nexus_api::job_file::{self, Entry, Format};
@@ -146,11 +147,7 @@ async fn watch(args: &ImportArgs, file: &str, app: &App) -> Result<ExitCode, Cli
 async fn import(args: &ImportArgs, typed: &str, app: &App) -> Result<ExitCode, CliError> {
     let mut source = file::open(typed)?;
     let bytes = source.whole()?;
-    let read = job_file::read(&bytes, args.format.0).map_err(|error| Refused {
-        error: format!("{}, line {}: {}", source.name, error.line, error.error),
-        why: Some("nothing was queued".into()),
-        hint: None,
-    })?;
+    let read = job_file::read(&bytes, args.format.0).map_err(|wrong| unreadable(&source.name, &wrong))?;
     let job_file::Read { format, mut entries, mut refused, doubtful, past, .. } = read;
     refused.extend(file::settle_parents(&mut entries, &past));
     refused.sort_by_key(|refused| refused.line);
@@ -195,6 +192,12 @@ fn tell_format(args: &ImportArgs, report: &ImportReport, app: &App) {
     }
 }
 
+/// A file that means nothing as a whole.
+fn unreadable(name: &str, LineError { line, error }: &LineError) -> CliError {
+    let error = format!("{name}, line {line}: {error}");
+    Refused { error, why: Some("nothing was queued".into()), hint: None }.into()
+}
+
 /// Nothing came of it yet.
 fn report(file: String, format: Option<Format>) -> ImportReport {
     let (entries, refused, doubtful, notes, running) = (vec![], vec![], vec![], vec![], vec![]);
@@ -209,12 +212,13 @@ async fn history(args: &ImportArgs, typed: &str, app: &App) -> Result<ExitCode, 
     }
     let mut source = file::open(typed)?;
     let client = app.started().await?;
-    let mut report = report(source.name.clone(), Some(Format::Jsonl));
+    let name = source.name.clone();
+    let mut report = report(name.clone(), Some(Format::Jsonl));
     let mut total = TakenOver::default();
     let (mut entries, mut running) = (Vec::new(), Vec::new());
     let mut chunks = file::Chunks::of(&mut source);
     while let Some(chunk) = chunks.next()? {
-        let part = chunk.read();
+        let part = chunk.read().map_err(|wrong| unreadable(&name, &wrong))?;
         report.refused.extend(part.refused);
         report.doubtful.extend(part.doubtful);
         entries.extend(part.entries);

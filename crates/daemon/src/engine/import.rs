@@ -1,7 +1,7 @@
 //! Entries of files on their way into the queue. Each becomes a job, unless an identical one waits, runs or has
 //! completed; decided here, where one import comes after the other, and committed with what a watch remembers of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nexus_api::edit::Change;
@@ -93,10 +93,7 @@ impl Engine {
         let ImportOrder { lines, again, dry_run, watch, notes } = order;
         let coming = Coming::of(turn);
         let mut gathered = Gathered::default();
-        let mut known_as: BTreeMap<String, u64> = BTreeMap::new();
-        for line in &lines {
-            known_as.extend(line.known_as.clone().map(|name| (name, line.line)));
-        }
+        let known_as: BTreeSet<String> = lines.iter().filter_map(|line| line.known_as.clone()).collect();
         for line in lines {
             let pending = match self.unknown_parent(&line, &known_as)? {
                 Some(error) => Pending::Settled(Fate::Refused { error }),
@@ -164,9 +161,9 @@ impl Engine {
     }
 
     /// A job that it comes after must be here, or stand in the file.
-    fn unknown_parent(&self, line: &ImportLine, in_file: &BTreeMap<String, u64>) -> Result<Option<String>, Problem> {
+    fn unknown_parent(&self, line: &ImportLine, in_file: &BTreeSet<String>) -> Result<Option<String>, Problem> {
         for (parent, _) in parents(&line.spec) {
-            if in_file.contains_key(parent) && line.known_as.is_some() {
+            if in_file.contains(parent) && line.known_as.is_some() {
                 continue;
             }
             let here = parent.parse::<JobId>().is_ok_and(|id| self.world.job(id).is_some());

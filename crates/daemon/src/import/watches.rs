@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 
 use nexus_api::import::{Watch as Asked, Watched, Watching};
 use nexus_api::problem::Problem;
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::{Mutex, Notify, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Importer;
 use super::watch::{Keeper, Look};
@@ -27,6 +27,9 @@ const LONGEST_NOISE: Duration = Duration::from_millis(120);
 
 /// A file that nobody has written to for this long is as it is meant.
 const QUIET: Duration = Duration::from_secs(1);
+
+/// Times that somebody goes on writing while whoever asked for the watch waits.
+const MOST_WAITS: usize = 20;
 
 /// After a failure (a full disk) it is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -95,11 +98,9 @@ impl Watches {
         }
         let change = WatchChange::Begin(Box::new(row.clone()));
         let line = format!("{} is watched by user", row.file);
-        let (reply, answer) = tokio::sync::oneshot::channel();
-        self.importer.engine.send(Message::Watch { change, line, reply }).map_err(|_| Problem::Stopping)?;
-        answer.await.unwrap_or(Err(Problem::Stopping))?;
+        self.keep(change, line).await?;
         let (keeper, watch) = tokio::task::block_in_place(|| self.keeper(row))?;
-        let (keeper, look) = first_look(keeper).await?;
+        let (keeper, look) = first_look(keeper, &watch).await?;
         let next = look.unsettled.then(|| Instant::now() + QUIET);
         let next = if look.again { Some(Instant::now() + AGAIN) } else { next };
         let watched = view(&keeper);
@@ -123,10 +124,15 @@ impl Watches {
         // One that panicked has ended too.
         let _ = known.task.await;
         let (change, line) = (WatchChange::End { file: file.into() }, format!("{file} is no longer watched, by user"));
-        let (reply, answer) = tokio::sync::oneshot::channel();
-        self.importer.engine.send(Message::Watch { change, line, reply }).map_err(|_| Problem::Stopping)?;
-        answer.await.unwrap_or(Err(Problem::Stopping))?;
+        self.keep(change, line).await?;
         Ok(known.view.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    /// On disk when this returns.
+    async fn keep(&self, change: WatchChange, line: String) -> Result<(), Problem> {
+        let (reply, answer) = oneshot::channel();
+        self.importer.engine.send(Message::Watch { change, line, reply }).map_err(|_| Problem::Stopping)?;
+        answer.await.unwrap_or(Err(Problem::Stopping))
     }
 
     /// A file, or nothing yet.
@@ -154,19 +160,28 @@ impl Watches {
 }
 
 /// With all that stands there, its last line too: whoever asks wants to see it.
-async fn first_look(keeper: Keeper) -> Result<(Keeper, Look), Problem> {
+async fn first_look(keeper: Keeper, watch: &Watch) -> Result<(Keeper, Look), Problem> {
     let age = std::fs::metadata(&keeper.row.file).and_then(|found| found.modified());
     let quiet = age.is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|age| age >= QUIET));
     let (keeper, look) = looked(keeper, quiet).await.ok_or(Problem::Stopping)?;
-    if quiet || !look.unsettled {
+    if quiet || !look.unsettled || !becomes_quiet(watch).await {
         return Ok((keeper, look));
     }
-    tokio::time::sleep(QUIET).await;
     let (keeper, mut rest) = looked(keeper, true).await.ok_or(Problem::Stopping)?;
     rest.imported.entries.splice(0..0, look.imported.entries);
     rest.refused.splice(0..0, look.refused);
     rest.doubtful.splice(0..0, look.doubtful);
     Ok((keeper, rest))
+}
+
+/// Whether nobody writes to the file for a while; one who never stops is not waited for.
+async fn becomes_quiet(watch: &Watch) -> bool {
+    for _ in 0..MOST_WAITS {
+        if timeout(QUIET, watch.changed()).await.is_err() {
+            return true;
+        }
+    }
+    false
 }
 
 /// Off the threads that serve clients.
@@ -208,7 +223,8 @@ async fn keep(
     let mut due = next;
     // Since when others have been writing, and when they last did.
     let mut noise: Option<Instant> = None;
-    let mut last_heard: Option<Instant> = None;
+    // What was written before this began is not known to be whole.
+    let mut last_heard = Instant::now();
     loop {
         tokio::select! {
             () = end.notified() => return Some(keeper),
@@ -216,19 +232,19 @@ async fn keep(
                 heard.ok()?;
                 let now = Instant::now();
                 let since = *noise.get_or_insert(now);
-                last_heard = Some(now);
+                last_heard = now;
                 due = Some((now + TOGETHER).min(since + LONGEST_NOISE));
             }
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                 due = None;
                 noise = None;
-                let quiet = last_heard.is_none_or(|at| at.elapsed() >= QUIET);
+                let quiet = last_heard.elapsed() >= QUIET;
                 let (same, look) = looked(keeper, quiet).await?;
                 keeper = same;
                 if look.again {
                     due = Some(Instant::now() + AGAIN);
                 } else if look.unsettled {
-                    due = Some(last_heard.unwrap_or_else(Instant::now) + QUIET);
+                    due = Some(last_heard + QUIET);
                 }
                 *shown.lock().unwrap_or_else(PoisonError::into_inner) = view(&keeper);
             }

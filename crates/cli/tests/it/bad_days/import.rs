@@ -35,6 +35,22 @@ fn bytes_that_are_no_text_and_lines_without_end() {
 }
 
 #[test]
+fn a_file_that_is_no_utf_8_at_all() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let utf_16: Vec<u8> = "\u{feff}{\"command\": \"true\"}\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    std::fs::write(nexus.work().join("f"), utf_16).unwrap();
+    for args in [&["import", "f"][..], &["import", "--as-history", "f"]] {
+        let said = nexus.fails(1, args);
+        assert!(
+            said.starts_with("error: f, line 1: the file is written in UTF-16")
+                && said.ends_with("nothing was queued\n"),
+            "{said}"
+        );
+    }
+    lives(&nexus);
+}
+
+#[test]
 fn quotes_lists_and_mixtures() {
     let nexus = Nexus::with_gpus(NEXUS, 2);
     nexus.ok(&["pause"]);

@@ -234,9 +234,11 @@ fn to_forget_one_deletes_nothing_elsewhere() {
         }
         job["runs"][0]["log_dir"] = json!(elsewhere);
     });
+    let work = nexus.work();
+    let work = work.file_name().unwrap().to_str().unwrap();
     let leads_away = changed(&ended, |job| {
         job["id"] = json!("zab");
-        job["checkpoint_of"] = json!("../../work/logs");
+        job["checkpoint_of"] = json!(format!("../../{work}/logs"));
     });
     let answer = take_over(&nexus, 1, &(lines + &leads_away));
     assert_eq!((&answer["taken"], &answer["refused"][0]["line"]), (&json!(1), &json!(2)), "{answer}");
