@@ -1,10 +1,13 @@
 //! A job as clients see it, and as they ask for one.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::amount::{GpuAmount, Vram};
 use crate::command::Command;
 use crate::env::Env;
+use crate::results::Extract;
 
 /// What is asked for: the body of a submission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,6 +81,21 @@ pub struct JobSpec {
     /// An option of the command, as in `--cuda`, that is told the numbers of its GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_arg: Option<String>,
+    /// The folder that gets a copy of what it leaves behind, under its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results: Option<String>,
+    /// Values that are taken from its output.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extract: Vec<Extract>,
+    /// The sweep it belongs to. The service's to say, as the next two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<String>,
+    /// Its values of the sweep's parameters.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub params: BTreeMap<String, String>,
+    /// Variables whose values are put in when it starts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<String>,
 }
 
 impl JobSpec {
@@ -111,6 +129,11 @@ impl JobSpec {
             conda: None,
             venv: None,
             gpu_arg: None,
+            results: None,
+            extract: vec![],
+            sweep: None,
+            params: BTreeMap::new(),
+            variables: vec![],
         }
     }
 }
@@ -286,8 +309,16 @@ pub struct Job {
     pub log_dir: String,
     pub stdout_path: String,
     pub stderr_path: String,
+    /// The folder that its results were copied to, or are to be.
     pub results: Option<String>,
+    /// A word of [`crate::results::ResultsState`].
     pub results_state: String,
+    /// Paths of the `RESULTS:` lines that it printed.
+    #[serde(default)]
+    pub results_named: Vec<String>,
+    /// Values taken from its output; null where none was asked for.
+    #[serde(default)]
+    pub extracted: Option<BTreeMap<String, String>>,
     pub links: Vec<String>,
     /// Whether the GPUs it holds are simulated.
     pub simulated: bool,

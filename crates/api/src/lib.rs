@@ -19,14 +19,18 @@ pub mod nearest;
 pub mod paths;
 pub mod problem;
 pub mod queue_text;
+pub mod results;
 pub mod run_dir;
 pub mod screens;
 pub mod select;
 pub mod service;
 pub mod shell_words;
 pub mod signals;
+pub mod sweeps;
+pub mod template;
 pub mod terminal;
 pub mod values;
+pub mod variables;
 pub mod why;
 
 /// Version of the HTTP interface, the first part of every path.

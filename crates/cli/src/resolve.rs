@@ -40,9 +40,8 @@ pub fn resolve(args: &AddArgs, around: Surroundings) -> Result<JobSpec, Usage> {
     let (conda, venv) = values::environments(args.conda.as_deref(), args.venv.as_deref())?;
     let (env, env_given) = env(args, around.env, &around.env_files)?;
     let out = args.out.as_ref().map(|file| text_of("--out", absolute(file, &around.cwd))).transpose()?;
+    let cwd = text_of("--cwd", cwd)?;
     Ok(JobSpec {
-        command,
-        cwd: text_of("--cwd", cwd)?,
         env,
         env_given,
         name: args.name.as_deref().map(|name| named("--name", name)).transpose()?,
@@ -60,15 +59,11 @@ pub fn resolve(args: &AddArgs, around: Surroundings) -> Result<JobSpec, Usage> {
         tty: args.no_tty.then_some(false),
         window: around.window,
         out,
-        out_dir: None,
-        rerun_of: None,
-        checkpoint_of: None,
-        by_rule: None,
         session: args.screen.then_some(Session::Screen),
-        one_terminal: false,
         conda,
         venv,
         gpu_arg: args.gpu_arg.as_deref().map(values::gpu_arg).transpose()?,
+        ..JobSpec::new(command, cwd)
     })
 }
 

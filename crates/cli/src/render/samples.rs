@@ -82,6 +82,8 @@ pub fn queued(id: &str) -> Job {
         stderr_path: format!("/h/logs/job_{id}/stderr.log"),
         results: None,
         results_state: "none".into(),
+        results_named: vec![],
+        extracted: None,
         links: vec![],
         simulated: false,
         position: None,

@@ -48,6 +48,7 @@ const MIGRATIONS: &[Step] = &[
     Step { sql: include_str!("paused_gpus.sql"), fill: |_| Ok(()) },
     Step { sql: include_str!("sharing.sql"), fill: fill::identities },
     Step { sql: include_str!("watches.sql"), fill: |_| Ok(()) },
+    Step { sql: include_str!("sweeps.sql"), fill: |_| Ok(()) },
 ];
 
 /// Statements the engine and a reader use over and over are prepared once.
