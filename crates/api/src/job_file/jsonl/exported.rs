@@ -38,6 +38,8 @@ const PASSED_OVER: &[&str] = &[
     "request",
     "rerun_of",
     "results",
+    "results_named",
+    "extracted",
     "results_state",
     "runs",
     "runtime_seconds",
