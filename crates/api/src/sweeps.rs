@@ -1,7 +1,19 @@
-//! Sweeps: one command, many values. As they are asked for, and as clients see them.
+//! Sweeps: one command, many values. As they are asked for, and as clients see them; below it the language in which the
+//! values are said, and the points they come to.
+
+mod bad;
+mod chance;
+mod decimal;
+mod expression;
+mod jobs;
+mod points;
+mod table;
+mod values;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::bad::{BadPlan, MOST_JOBS};
+pub use self::points::Points;
 use crate::jobs::{JobSpec, Note};
 
 /// The first so many jobs that all fail alike and soon hold the rest, where nothing else is said.
