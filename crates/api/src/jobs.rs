@@ -326,6 +326,9 @@ pub struct Job {
     pub position: Option<u64>,
     /// The job this one repeats.
     pub rerun_of: Option<String>,
+    /// The job of the same sweep that repeats this one.
+    #[serde(default)]
+    pub replaced_by: Option<String>,
 }
 
 /// `show`: the job, and each of its attempts.
@@ -405,6 +408,16 @@ pub enum Waiting {
         /// So many jobs failed one after another that the queue paused itself; null where somebody paused it.
         #[serde(default)]
         after_failures: Option<u32>,
+    },
+    /// Held with its sweep, whose first jobs all failed alike: `exit 1`.
+    SweepStopped {
+        failures: u32,
+        failure: String,
+    },
+    /// As many jobs of its sweep run as may at once.
+    SweepFull {
+        running: u64,
+        limit: u32,
     },
     DiskFull,
     Stopping,

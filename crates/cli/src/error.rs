@@ -25,7 +25,7 @@ pub enum CliError {
     #[error(transparent)]
     Refused(#[from] Refused),
     #[error("the home of nexus cannot be found")]
-    Home { source: Box<dyn Error> },
+    Home { source: Box<dyn Error + Send + Sync> },
     #[error("the service does not answer {path}")]
     Connection { path: String, source: Box<dyn Error + Send + Sync> },
     #[error("the service went away")]

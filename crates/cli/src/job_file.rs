@@ -29,7 +29,7 @@ pub struct Source {
     pub name: String,
     /// Relative scripts count from here.
     pub folder: String,
-    file: Box<dyn Read>,
+    file: Box<dyn Read + Send>,
 }
 
 /// `-` is standard input.
@@ -134,15 +134,15 @@ fn text(path: PathBuf) -> Result<String, CliError> {
 }
 
 /// Whole lines of an export, some thousand at a time: history may be longer than memory.
-pub struct Chunks<'a> {
+pub struct Chunks {
     name: String,
-    file: BufReader<&'a mut Box<dyn Read>>,
+    file: BufReader<Box<dyn Read + Send>>,
     next_line: u64,
 }
 
-pub struct Chunk {
+struct Chunk {
     /// From 1.
-    pub first_line: u64,
+    first_line: u64,
     bytes: Vec<u8>,
 }
 
@@ -154,6 +154,8 @@ struct Head {
 
 /// What stands in it.
 pub struct Part {
+    /// From 1.
+    pub first_line: u64,
     /// All its lines, those that are no ended jobs without a word; none where there are no such.
     pub ended: Option<Vec<u8>>,
     pub entries: Vec<Entry>,
@@ -162,12 +164,32 @@ pub struct Part {
     pub doubtful: Vec<LineError>,
 }
 
-impl Chunks<'_> {
-    pub fn of(source: &mut Source) -> Chunks<'_> {
-        Chunks { name: source.name.clone(), file: BufReader::new(&mut source.file), next_line: 1 }
+impl Chunks {
+    pub fn of(source: Source) -> Chunks {
+        Chunks { name: source.name, file: BufReader::new(source.file), next_line: 1 }
     }
 
-    pub fn next(&mut self) -> Result<Option<Chunk>, CliError> {
+    /// What stands in each, read while the service has the one before. An error is the last.
+    pub fn ahead(mut self) -> tokio::sync::mpsc::Receiver<Result<Part, CliError>> {
+        let (parts, ahead) = tokio::sync::mpsc::channel(1);
+        std::thread::spawn(move || {
+            while let Some(part) = self.part().transpose() {
+                let last = part.is_err();
+                // Nobody wants the rest: the service refused what came before.
+                if parts.blocking_send(part).is_err() || last {
+                    break;
+                }
+            }
+        });
+        ahead
+    }
+
+    fn part(&mut self) -> Result<Option<Part>, CliError> {
+        let Some(chunk) = self.next()? else { return Ok(None) };
+        chunk.read().map(Some).map_err(|wrong| unreadable(&self.name, &wrong))
+    }
+
+    fn next(&mut self) -> Result<Option<Chunk>, CliError> {
         let (first_line, mut bytes, mut lines) = (self.next_line, Vec::new(), 0);
         while lines < LINES && bytes.len() < CHUNK_BYTES {
             let doing = format!("{} cannot be read", self.name);
@@ -186,7 +208,7 @@ impl Chunks<'_> {
 
 impl Chunk {
     /// An error is of the whole file: it is no text, say.
-    pub fn read(&self) -> Result<Part, LineError> {
+    fn read(&self) -> Result<Part, LineError> {
         let (mut ended, mut others, mut any) = (Vec::with_capacity(self.bytes.len()), Vec::new(), false);
         for line in self.bytes.split_inclusive(|byte| *byte == b'\n') {
             // The service reads the whole of it.
@@ -204,8 +226,15 @@ impl Chunk {
         entries.iter_mut().for_each(|entry| entry.line += before);
         refused.iter_mut().chain(&mut doubtful).for_each(|error| error.line += before);
         let running = past.into_iter().filter(|past| !past.ended).collect();
-        Ok(Part { ended: any.then_some(ended), entries, running, refused, doubtful })
+        let (first_line, ended) = (self.first_line, any.then_some(ended));
+        Ok(Part { first_line, ended, entries, running, refused, doubtful })
     }
+}
+
+/// A file that means nothing as a whole.
+pub fn unreadable(name: &str, LineError { line, error }: &LineError) -> CliError {
+    let error = format!("{name}, line {line}: {error}");
+    Refused { error, why: Some("nothing was queued".into()), hint: None }.into()
 }
 
 /// Jobs of an export come after others that did not wait then: those that ended as they should are not waited for any

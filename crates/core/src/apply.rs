@@ -4,6 +4,7 @@
 //! current one, or that is known already, is no event at all: reports may be lost, late and repeated.
 
 mod revise;
+mod sweeps;
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -138,11 +139,14 @@ pub fn command(world: &mut World, command: Command, now: Time) -> Result<Vec<Eve
             State::Queued { .. } => Some(vec![Event::Held { job: job.id }]),
             State::Active(_) => None,
         })?,
-        Command::Release(ids) => each(world, &ids, |job| match job.state {
-            State::Held => Some(vec![Event::Released { job: job.id }]),
-            State::Queued { .. } => Some(vec![]),
-            State::Active(_) => None,
-        })?,
+        Command::Release(ids) => {
+            let events = each(world, &ids, |job| match job.state {
+                State::Held => Some(vec![Event::Released { job: job.id }]),
+                State::Queued { .. } => Some(vec![]),
+                State::Active(_) => None,
+            })?;
+            sweeps::released(world, &ids).chain(events).collect()
+        }
         Command::First(ids) => first(world, &ids)?,
         Command::Revise(revision) => return revise::revise(world, revision, now),
         Command::PauseQueue if world.queue_paused() => vec![],
@@ -330,6 +334,12 @@ fn record(world: &mut World, events: Vec<Event>, now: Time) -> Vec<Event> {
     let mut coming: VecDeque<Event> = events.into();
     let mut happened = Vec::with_capacity(coming.len());
     while let Some(event) = coming.pop_front().map(|event| without_ended_parents(world, &new, event)) {
+        // It was to be held with its sweep, and another's end took it out first.
+        if let Event::Held { job } = &event
+            && world.job(*job).is_none()
+        {
+            continue;
+        }
         if let Event::JobEnded { job, end, at } = &event {
             // It was to end, and another's end came first.
             if world.job(*job).is_none() {
@@ -346,6 +356,7 @@ fn record(world: &mut World, events: Vec<Event>, now: Time) -> Vec<Event> {
                 }
             }
         }
+        let sweep = ended(&event).and_then(|job| world.job(job)?.sweep);
         let failed_already = match &event {
             Event::Submitted(NewJob { id, needs, .. }) | Event::Edited { job: id, needs: Some(needs) } => {
                 needs.failed_parent.map(|parent| (*id, parent))
@@ -358,6 +369,9 @@ fn record(world: &mut World, events: Vec<Event>, now: Time) -> Vec<Event> {
             at: now,
         }));
         world.record(&event);
+        if let (Event::JobEnded { .. }, Some(sweep)) = (&event, sweep) {
+            coming.extend(sweeps::stopped(world, sweep));
+        }
         happened.push(event);
     }
     happened
@@ -374,6 +388,13 @@ fn bereaved(world: &World, parent: JobId, end: &End, at: Time) -> Vec<Event> {
             let end = End::Failed(Failure::Dependency { parent });
             children.map(|job| Event::JobEnded { job, end: end.clone(), at }).collect()
         }
+    }
+}
+
+fn ended(event: &Event) -> Option<JobId> {
+    match event {
+        Event::JobEnded { job, .. } => Some(*job),
+        _ => None,
     }
 }
 

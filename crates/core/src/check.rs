@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::ids::MachineId;
+use crate::ids::{MachineId, SweepId};
 use crate::job::{Job, State};
 use crate::machine::Gpu;
 use crate::request::{Share, Vram, WHOLE_MILLI};
 use crate::run::{HeldShare, Run};
+use crate::sweep::Counts;
 use crate::world::World;
 
 /// What is given away of one GPU.
@@ -62,7 +63,31 @@ pub fn check(world: &World) -> Result<(), String> {
             return Err(format!("{cpus} CPUs of {all} and {ram} MiB of {memory} are held on {}", machine.name));
         }
     }
+    sweeps_match(world)?;
     indices_match(world)
+}
+
+/// The counts of sweeps are those of their jobs, and no more of them are on than may.
+fn sweeps_match(world: &World) -> Result<(), String> {
+    let mut counted: BTreeMap<SweepId, Counts> = BTreeMap::new();
+    for job in world.jobs() {
+        if let Some(sweep) = job.sweep {
+            *counted.entry(sweep).or_default().of(job) += 1;
+        }
+    }
+    for (id, sweep) in world.sweeps() {
+        let counts = counted.remove(&id).unwrap_or_default();
+        if sweep.counts != counts || counts.live() == 0 {
+            return Err(format!("sweep {} counts {:?}, and has {counts:?}", id.0, sweep.counts));
+        }
+        if sweep.max_running.is_some_and(|most| counts.active > most.into()) {
+            return Err(format!("{} jobs of sweep {} are on, and {:?} may", counts.active, id.0, sweep.max_running));
+        }
+    }
+    match counted.keys().next() {
+        Some(id) => Err(format!("sweep {} has jobs, and is not known", id.0)),
+        None => Ok(()),
+    }
 }
 
 /// A run holds what its job asked for.

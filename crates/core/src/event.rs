@@ -1,10 +1,11 @@
 //! What happened, in the words that are written to disk. The World changes by events alone.
 
-use crate::ids::{JobId, MachineId, RunId};
+use crate::ids::{JobId, MachineId, RunId, SweepId};
 use crate::job::{End, Place};
 use crate::machine::Machine;
 use crate::request::{Raise, Request, Same};
 use crate::run::{Lease, Outcome, StopCause};
+use crate::sweep::{InSweep, Stopped};
 use crate::time::Time;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +76,15 @@ pub enum Event {
         end: End,
         at: Time,
     },
+    /// Its first jobs failed alike: the rest is held, as the events that follow say.
+    SweepStopped {
+        sweep: SweepId,
+        stopped: Stopped,
+    },
+    /// Somebody released one of its jobs.
+    SweepReleased {
+        sweep: SweepId,
+    },
     QueuePaused(QueuePause),
     QueueResumed,
     /// Goes with the card, whatever number it has after the next boot.
@@ -120,6 +130,7 @@ pub enum PausedBy {
 pub struct NewJob {
     pub id: JobId,
     pub needs: Needs,
+    pub sweep: Option<InSweep>,
     pub priority: i32,
     pub held: bool,
     pub at: Time,

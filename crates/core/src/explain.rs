@@ -35,7 +35,10 @@ impl<'a> Explainer<'a> {
         let job = self.world.job(id)?;
         match job.state {
             State::Active(_) => None,
-            State::Held => Some(Waiting::Held),
+            State::Held => Some(match job.sweep.and_then(|sweep| self.world.sweep(sweep)?.stopped.clone()) {
+                Some(stopped) => Waiting::SweepStopped(stopped),
+                None => Waiting::Held,
+            }),
             State::Queued { .. } if !self.world.parents(id).is_empty() => {
                 let parents = self.world.parents(id);
                 let jobs = parents.iter().take(NAMED).map(|parent| parent.job).collect();
@@ -90,6 +93,9 @@ impl<'a> Explainer<'a> {
         }
         if self.world.disk_full() {
             return Waiting::DiskFull;
+        }
+        if let Some(sweep) = request.within.and_then(|sweep| self.world.sweep(sweep)).filter(|sweep| sweep.is_full()) {
+            return Waiting::SweepFull { running: sweep.counts.active, limit: sweep.max_running.unwrap_or(0) };
         }
         // A machine that could never have it is not the one it waits for.
         match self.place(&request) {

@@ -108,6 +108,10 @@ impl MachineId {
     pub const LOCAL: MachineId = MachineId(0);
 }
 
+/// A sweep, by its number in this installation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SweepId(pub i64);
+
 #[cfg(test)]
 mod tests {
     use super::*;

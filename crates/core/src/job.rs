@@ -1,6 +1,8 @@
 //! A live job: what scheduling needs of it. Commands, environments and ended jobs are in the store.
 
-use crate::ids::JobId;
+use std::time::Duration;
+
+use crate::ids::{JobId, SweepId};
 use crate::request::{Raise, Request, Same};
 use crate::run::{Memory, Outcome, Run, StopCause};
 use crate::time::Time;
@@ -30,11 +32,22 @@ pub struct Job {
     pub request: Request,
     pub raise: Option<Raise>,
     pub same: Same,
+    pub sweep: Option<SweepId>,
     pub place: Place,
     pub retries: Retries,
     /// Number of the newest run; 0 before the first.
     pub runs: u32,
     pub state: State,
+}
+
+impl Job {
+    /// How long its run had gone on by then; none if none is on.
+    pub fn ran_until(&self, at: Time) -> Option<Duration> {
+        match &self.state {
+            State::Active(run) => Some(at.since(run.planned_at)),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -17,6 +17,7 @@ pub mod policy;
 pub mod reconcile;
 pub mod request;
 pub mod run;
+pub mod sweep;
 pub mod time;
 pub mod waiting;
 pub mod world;

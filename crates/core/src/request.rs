@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::ids::SweepId;
+
 /// A set of GPU indices of one machine.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GpuSet([u64; 2]);
@@ -91,6 +93,8 @@ pub struct Request {
     pub model: Option<Model>,
     /// May have paused GPUs too.
     pub force: bool,
+    /// The sweep whose limit of jobs at once it counts against.
+    pub within: Option<SweepId>,
 }
 
 /// What is taken of a GPU that others may be on too.

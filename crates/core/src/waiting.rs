@@ -4,6 +4,7 @@ use crate::event::QueuePause;
 use crate::free::GpuCount;
 use crate::ids::JobId;
 use crate::request::Request;
+use crate::sweep::Stopped;
 use crate::time::Time;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +15,13 @@ pub enum Waiting {
     DiskFull,
     /// The service is on its way out and starts nothing more.
     Stopping,
+    /// Its sweep is held: the first of it failed.
+    SweepStopped(Stopped),
+    /// As many jobs of its sweep run as may at once.
+    SweepFull {
+        running: u64,
+        limit: u32,
+    },
     /// The wait before a retry.
     Retry {
         until: Time,

@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::{Event, Needs, NewJob, Parent, QueuePause, Requeue};
 use crate::free::Free;
-use crate::ids::{JobId, MachineId, RunId};
+use crate::ids::{JobId, MachineId, RunId, SweepId};
 use crate::job::{End, Failure, Job, Place, Retries, State};
 use crate::machine::Machine;
 use crate::request::{GpuSet, Request, Same, Share, Vram, learned};
 use crate::run::{Phase, Run};
+use crate::sweep::{First, Sweep};
 use crate::time::Time;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct World {
     after: BTreeMap<JobId, Vec<Parent>>,
     /// The same seen from those others.
     children: BTreeMap<JobId, BTreeSet<JobId>>,
+    /// Those with live jobs.
+    sweeps: BTreeMap<SweepId, Sweep>,
     held: u64,
     active: BTreeSet<JobId>,
     machines: BTreeMap<MachineId, Machine>,
@@ -52,6 +55,17 @@ impl World {
             world.jobs.insert(job.id, job);
         }
         world
+    }
+
+    /// The same with the sweeps that its jobs belong to; how many those are is counted here.
+    pub fn with_sweeps(mut self, sweeps: impl IntoIterator<Item = (SweepId, Sweep)>) -> World {
+        self.sweeps.extend(sweeps);
+        for job in self.jobs.values() {
+            if let Some(sweep) = job.sweep.and_then(|id| self.sweeps.get_mut(&id)) {
+                *sweep.counts.of(job) += 1;
+            }
+        }
+        self
     }
 
     /// The same with GPUs that were paused, by machine and UUID.
@@ -97,6 +111,16 @@ impl World {
             State::Active(run) => &**run,
             other => unreachable!("{id} is listed as active and is {other:?}"),
         })
+    }
+
+    /// Of a sweep that has live jobs.
+    pub fn sweep(&self, id: SweepId) -> Option<&Sweep> {
+        self.sweeps.get(&id)
+    }
+
+    /// Those with live jobs.
+    pub fn sweeps(&self) -> impl Iterator<Item = (SweepId, &Sweep)> {
+        self.sweeps.iter().map(|(id, sweep)| (*id, sweep))
     }
 
     pub fn machines(&self) -> impl Iterator<Item = &Machine> {
@@ -256,7 +280,17 @@ impl World {
                 },
                 None,
             ),
-            Event::JobEnded { job, end, .. } => self.job_ended(*job, end),
+            Event::JobEnded { job, end, at } => self.job_ended(*job, end, *at),
+            Event::SweepStopped { sweep, stopped } => {
+                if let Some(sweep) = self.sweeps.get_mut(sweep) {
+                    (sweep.stopped, sweep.first) = (Some(stopped.clone()), First::Settled);
+                }
+            }
+            Event::SweepReleased { sweep } => {
+                if let Some(sweep) = self.sweeps.get_mut(sweep) {
+                    sweep.stopped = None;
+                }
+            }
             Event::QueuePaused(pause) => self.queue_pause = Some(*pause),
             Event::QueueResumed => (self.queue_pause, self.failures) = (None, 0),
             Event::GpuPaused { machine, uuid, .. } => {
@@ -275,11 +309,16 @@ impl World {
 
     fn submitted(&mut self, new: &NewJob) {
         let Needs { request, same, retries, retry_on_timeout, .. } = new.needs;
+        if let Some(sweep) = &new.sweep {
+            self.sweeps.entry(sweep.id).or_insert_with(|| Sweep::new(sweep));
+        }
+        let sweep = new.sweep.map(|sweep| sweep.id);
         let job = Job {
             id: new.id,
-            request,
+            request: self.limited(request, sweep),
             raise: None,
             same,
+            sweep,
             place: Place { priority: i64::from(new.priority), turn: self.next_turn },
             retries: Retries { allowed: retries, on_timeout: retry_on_timeout, ..Retries::default() },
             runs: 0,
@@ -295,15 +334,22 @@ impl World {
 
     fn edited(&mut self, job: JobId, needs: &Needs) {
         self.ask(&needs.request, needs.learned_mib);
+        let request = self.limited(needs.request, self.jobs.get(&job).and_then(|job| job.sweep));
         self.change(
             job,
             |job| {
-                (job.request, job.raise, job.same) = (needs.request, None, needs.same);
+                (job.request, job.raise, job.same) = (request, None, needs.same);
                 job.retries.allowed = needs.retries;
                 job.retries.on_timeout = needs.retry_on_timeout;
             },
             Some(needs.after.clone()),
         );
+    }
+
+    /// The request of a job of this sweep, which may have a limit.
+    fn limited(&self, request: Request, sweep: Option<SweepId>) -> Request {
+        let limit = |id: &SweepId| self.sweeps.get(id).is_some_and(|sweep| sweep.max_running.is_some());
+        Request { within: sweep.filter(limit), ..request }
     }
 
     /// Somebody wants to know from here on how much memory his command takes, if so much is not known.
@@ -329,9 +375,15 @@ impl World {
     }
 
     /// The job leaves; those that waited for it are one step nearer. Those that it fails have ended before.
-    fn job_ended(&mut self, id: JobId, end: &End) {
+    fn job_ended(&mut self, id: JobId, end: &End, at: Time) {
         let job = self.jobs.remove(&id).expect("only a live job ends");
         self.leave(&job);
+        if let Some((sweep, known)) = job.sweep.and_then(|sweep| Some((sweep, self.sweeps.get_mut(&sweep)?))) {
+            known.first = known.first.after(end, job.ran_until(at));
+            if known.counts.live() == 0 {
+                self.sweeps.remove(&sweep);
+            }
+        }
         self.unlink(id);
         match end {
             End::Completed => self.failures = 0,
@@ -386,6 +438,9 @@ impl World {
     }
 
     fn enter(&mut self, job: &Job) {
+        if let Some(sweep) = job.sweep.and_then(|id| self.sweeps.get_mut(&id)) {
+            *sweep.counts.of(job) += 1;
+        }
         match job.state {
             State::Held => self.held += 1,
             // The end of the last job that it waits for lets it in.
@@ -403,6 +458,9 @@ impl World {
     }
 
     fn leave(&mut self, job: &Job) {
+        if let Some(sweep) = job.sweep.and_then(|id| self.sweeps.get_mut(&id)) {
+            *sweep.counts.of(job) -= 1;
+        }
         match job.state {
             State::Held => self.held -= 1,
             State::Queued { not_before } => {

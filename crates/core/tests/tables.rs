@@ -466,7 +466,14 @@ fn paused(mut world: World) -> World {
 
 fn new_job(number: u64) -> NewJob {
     let id = JobId::from_number(3, number);
-    NewJob { id, needs: Needs { request: request(1, 0), ..Needs::default() }, priority: 0, held: false, at: NOW }
+    NewJob {
+        id,
+        needs: Needs { request: request(1, 0), ..Needs::default() },
+        sweep: None,
+        priority: 0,
+        held: false,
+        at: NOW,
+    }
 }
 
 fn request(gpus: u16, cpus: u16) -> Request {

@@ -175,6 +175,16 @@ fn folder(cwd: &str) -> Result<(), Problem> {
     }
 }
 
+/// A sweep is named in selectors and in paths.
+pub fn sweep_name(name: &str) -> Result<(), Problem> {
+    let fits = |letter: char| letter.is_alphanumeric() || "-_.".contains(letter);
+    if name.is_empty() || name.chars().count() > LONGEST_WORD || !name.chars().all(fits) || name.starts_with('.') {
+        let shown: String = name.chars().take(40).collect();
+        return Err(bad("name", &format!("{shown:?}"), "letters, digits, - _ and .".into()));
+    }
+    Ok(())
+}
+
 pub fn word(field: &str, value: &str) -> Result<(), Problem> {
     if value.is_empty() || value.chars().count() > LONGEST_WORD || value.chars().any(char::is_control) {
         let shown: String = value.chars().take(40).collect();

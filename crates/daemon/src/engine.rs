@@ -8,6 +8,7 @@ mod history;
 mod import;
 mod revise;
 mod submit;
+mod sweep;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -67,7 +68,8 @@ const COMPANY: Duration = Duration::from_millis(5);
 
 pub use import::{ImportLine, ImportOrder};
 pub use revise::{Revision, Slot};
-pub use submit::fresh;
+pub use submit::{Fresh, fresh};
+pub use sweep::SweepOrder;
 
 /// Makes what is to be kept, a key and a value, from the ids of new jobs.
 pub type NoteOf = Box<dyn FnOnce(&[JobId]) -> (&'static str, String) + Send>;
@@ -92,6 +94,11 @@ pub enum Message {
     Revise {
         revision: Revision,
         reply: Reply<Vec<JobId>>,
+    },
+    /// A sweep with all its jobs. The answer has its name.
+    Sweep {
+        order: Box<SweepOrder>,
+        reply: Reply<(String, Vec<JobId>)>,
     },
     /// Entries of a file. The answer says what became of each.
     Import {
@@ -327,6 +334,10 @@ impl Engine {
                 let ids = self.revise(revision, turn);
                 turn.answer(reply, ids);
             }
+            Message::Sweep { order, reply } => {
+                let queued = self.sweep(*order, turn);
+                turn.answer(reply, queued);
+            }
             Message::Import { order, reply } => {
                 let fates = self.import(order, turn);
                 turn.answer(reply, fates);
@@ -359,6 +370,14 @@ impl Engine {
             }
             Message::Looked { until } => turn.batch.meta.push(("looked_at", until.0.to_string())),
         }
+    }
+
+    /// Reads of the store that belong together.
+    fn read_together<T>(&mut self, read: impl FnOnce(&mut Engine) -> Result<T, Problem>) -> Result<T, Problem> {
+        self.store.read_together().map_err(|error| error.problem())?;
+        let answer = read(self);
+        self.store.done_reading().map_err(|error| error.problem())?;
+        answer
     }
 
     /// The jobs it was done to.
@@ -576,7 +595,8 @@ impl Engine {
                 Some(row) => row.spec.command.text(),
                 None => self.store.command(job).unwrap_or_default(),
             };
-            lines.extend(watch.narrator.line(event, now, command));
+            let sweep = |sweep| self.store.sweep_name(sweep).ok().flatten().unwrap_or_default();
+            lines.extend(watch.narrator.line(event, now, command, sweep));
             if let Some(what) = narrate::told(event, &self.world) {
                 self.publish(what, watch);
             }

@@ -194,6 +194,13 @@ fn environment(run: RunId, lease: &Lease, visible: String, launch: &Launch) -> E
     env.insert("NEXUS_GPU_ID".into(), lease.gpus.to_string());
     env.insert("NEXUS_ATTEMPT".into(), run.number.to_string());
     env.insert("NEXUS_RUN_DIR".into(), launch.dir.to_string_lossy().into_owned());
+    for (name, value) in &launch.spec.params {
+        // As it is declared, and in capitals, as such names mostly are.
+        env.insert(format!("NEXUS_PARAM_{}", name.to_ascii_uppercase()), value.clone());
+    }
+    for (name, value) in &launch.spec.params {
+        env.insert(format!("NEXUS_PARAM_{name}"), value.clone());
+    }
     if let Some(word) = &launch.last_failure {
         env.insert("NEXUS_LAST_FAILURE".into(), word.clone());
     }

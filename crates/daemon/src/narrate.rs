@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nexus_api::events::What;
 use nexus_api::jobs::State;
 use nexus_core::event::{Event, PausedBy, QueuePause, Requeue};
-use nexus_core::ids::JobId;
+use nexus_core::ids::{JobId, SweepId};
 use nexus_core::job::{End, Failure, KillReason, State as Live};
 use nexus_core::request::{GpuSet, Raise};
 use nexus_core::run::{Memory, Outcome};
@@ -21,18 +21,34 @@ pub struct Narrator {
     places: BTreeMap<JobId, GpuSet>,
     /// Outcome of the run that ended last: the job's next event says what follows from it.
     last: Option<(JobId, Outcome)>,
+    /// Jobs that are held now are held with their sweep.
+    holds_sweep: bool,
 }
 
 impl Narrator {
     pub fn of(world: &World) -> Narrator {
         let places = world.active_runs().map(|run| (run.id.job, run.lease.gpus)).collect();
-        Narrator { places, last: None }
+        Narrator { places, last: None, holds_sweep: false }
     }
 
-    /// The line for service.log. `command` finds a job's command, for the lines that show it.
-    pub fn line(&mut self, event: &Event, now: Time, command: impl Fn(JobId) -> String) -> Option<String> {
+    /// The line for service.log. `command` finds a job's command, for the lines that show it; `sweep` the name of one.
+    pub fn line(
+        &mut self,
+        event: &Event,
+        now: Time,
+        command: impl Fn(JobId) -> String,
+        sweep: impl Fn(SweepId) -> String,
+    ) -> Option<String> {
+        let with_its_sweep = std::mem::take(&mut self.holds_sweep);
         Some(match event {
+            // The sweep has a line of its own.
+            Event::Submitted(new) if new.sweep.is_some() => return None,
             Event::Submitted(new) => format!("Added job {}: {}", new.id, command(new.id)),
+            // Its sweep was told.
+            Event::Held { .. } if with_its_sweep => {
+                self.holds_sweep = true;
+                return None;
+            }
             Event::Held { job } => format!("Job {job} held by user"),
             Event::Orphaned { job, parent } => {
                 format!("Job {job} held: job {parent}, which it was to come after, was ended by stop")
@@ -69,6 +85,11 @@ impl Narrator {
                 format!("Job {job} failed on {}: {how}; {next} in {wait}s{asks}", self.take_place(*job))
             }
             Event::JobEnded { job, end, .. } => self.ended(*job, end),
+            Event::SweepStopped { sweep: id, stopped } => {
+                self.holds_sweep = true;
+                format!("Sweep {} held: {}", sweep(*id), words::stopped_sentence(stopped))
+            }
+            Event::SweepReleased { sweep: id } => format!("Sweep {} released by user", sweep(*id)),
             Event::QueuePaused(QueuePause::ByUser) => "Queue paused by user".into(),
             Event::QueuePaused(QueuePause::AfterFailures(count)) => {
                 format!("Queue paused after {count} failed jobs in a row")
@@ -178,5 +199,6 @@ pub fn told(event: &Event, world: &World) -> Option<What> {
         }
         Event::Stopping => Some(What::Stopping),
         Event::StopAsked { .. } | Event::RunEnded { .. } | Event::Peaked { .. } | Event::DiskFull { .. } => None,
+        Event::SweepStopped { .. } | Event::SweepReleased { .. } => None,
     }
 }

@@ -16,6 +16,7 @@ use nexus_core::ids::JobId;
 
 use crate::engine::{Revision, Slot, fresh};
 use crate::models::after_edit;
+use crate::same::same;
 use crate::spec_changes::{changes, note};
 use crate::store::{EditedRow, JobRow};
 use crate::words;
@@ -91,7 +92,7 @@ impl Changed {
     /// What scheduling and the store are told of a job that waits.
     fn edit(self) -> (Edit, EditedRow) {
         let Changed { id, before, after, secret_names } = self;
-        let needs = words::needs(&after);
+        let needs = words::needs(&after, same(&after));
         let edit = Edit {
             job: id,
             needs: Some(needs),

@@ -48,7 +48,7 @@ fn one(reader: &Reader, text: &str, states: &[State], on_gpu: &OnGpu) -> Result<
         Selector::Tag(tag) => (reader.tagged(&tag).map_err(failed)?, true),
         Selector::Name(name) => (reader.named(&name).map_err(failed)?, true),
         Selector::Project(project) => (reader.of_project(&project).map_err(failed)?, true),
-        Selector::Sweep(_) => (vec![], true),
+        Selector::Sweep(name) => (reader.of_sweep(&name).map_err(failed)?, true),
         Selector::Regex(text) => {
             let regex = regex::Regex::new(&text).map_err(|error| bad(error.to_string()))?;
             (reader.matching(&regex).map_err(failed)?, true)

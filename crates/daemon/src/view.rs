@@ -64,6 +64,7 @@ pub fn job(row: JobRow, position: Option<u64>, around: &Surroundings) -> Job {
         simulated: row.simulated,
         position,
         rerun_of: row.spec.rerun_of,
+        replaced_by: row.replaced_by,
     }
 }
 

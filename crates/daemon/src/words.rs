@@ -8,6 +8,7 @@ use nexus_core::free::GpuCount;
 use nexus_core::job::{End, Failure, KillReason};
 use nexus_core::request::{GpuSet, Model, Request, Same, Share, Vram};
 use nexus_core::run::{Outcome, StopCause};
+use nexus_core::sweep::Stopped;
 use nexus_core::waiting::Waiting;
 
 use crate::clock;
@@ -102,8 +103,7 @@ pub fn detail(reason: &str, outcome: Option<&RunOutcome>, time_seconds: Option<u
 }
 
 /// What scheduling needs of a spec, as far as that says it: who else is there is not known here.
-pub fn needs(spec: &JobSpec) -> Needs {
-    let same = crate::same::same(spec);
+pub fn needs(spec: &JobSpec, same: Same) -> Needs {
     Needs {
         request: request(spec, same),
         same,
@@ -129,12 +129,61 @@ fn request(spec: &JobSpec, same: Same) -> Request {
         on: request.on.as_ref().map(|indices| indices.iter().copied().collect()),
         model: request.gpu_model.as_deref().and_then(Model::new),
         force: request.force,
+        within: None,
+    }
+}
+
+/// How a job failed, in a few words: `exit 1`, `signal 9`, `timeout`.
+pub fn failure(failure: &Failure) -> String {
+    match failure {
+        Failure::Exit { code } => format!("exit {code}"),
+        Failure::Signal { signal } => format!("signal {signal}"),
+        other => end(&End::Failed(other.clone())).1.unwrap_or("failed").to_string(),
+    }
+}
+
+/// Reads the reason and the numbers of a job that failed; none for a reason that says nothing of itself.
+pub fn failure_of(reason: &str, code: Option<i32>, signal: Option<i32>) -> Option<Failure> {
+    Some(match reason {
+        "exit" => Failure::Exit { code: code? },
+        "signal" => Failure::Signal { signal: signal? },
+        "timeout" => Failure::Timeout,
+        "gpu-oom" => Failure::GpuOom,
+        "host-oom" => Failure::HostOom,
+        "lost" => Failure::Lost,
+        "start-error" => Failure::StartError,
+        "session-closed" => Failure::SessionClosed,
+        _ => return None,
+    })
+}
+
+/// Why a sweep is held, as stored: `3 exit 1`.
+pub fn stopped(stopped: &Stopped) -> String {
+    format!("{} {}", stopped.failures, failure(&stopped.failure))
+}
+
+/// Reads what [`stopped`] wrote.
+pub fn stopped_of(text: &str) -> Option<Stopped> {
+    let mut words = text.split(' ');
+    let (failures, reason) = (words.next()?.parse().ok()?, words.next()?);
+    let number = words.next().and_then(|number| number.parse().ok());
+    Some(Stopped { failures, failure: failure_of(reason, number, number)? })
+}
+
+pub fn stopped_sentence(stopped: &Stopped) -> String {
+    match stopped.failures {
+        1 => format!("its first job failed: {}", failure(&stopped.failure)),
+        count => format!("its first {count} jobs all failed: {}", failure(&stopped.failure)),
     }
 }
 
 pub fn waiting(waiting: &Waiting) -> WaitingWord {
     match waiting {
         Waiting::Held => WaitingWord::Held,
+        Waiting::SweepStopped(stopped) => {
+            WaitingWord::SweepStopped { failures: stopped.failures, failure: failure(&stopped.failure) }
+        }
+        Waiting::SweepFull { running, limit } => WaitingWord::SweepFull { running: *running, limit: *limit },
         Waiting::QueuePaused(pause) => WaitingWord::QueuePaused {
             after_failures: match pause {
                 QueuePause::ByUser => None,

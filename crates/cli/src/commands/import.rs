@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use nexus_api::edit::LineError;
 use nexus_api::history_import::TakenOver;
 use nexus_api::import::{Import, ImportReport, Watch, Watching};
 use nexus_api::job_file::{self, Entry, Format};
@@ -10,8 +9,8 @@ use nexus_api::jobs::{Job, Waiting};
 
 use crate::app::App;
 use crate::commands::add;
-use crate::error::{CliError, Refused, Usage, code};
-use crate::job_file::{self as file, Source};
+use crate::error::{CliError, Usage, code};
+use crate::job_file as file;
 use crate::render;
 use crate::usual;
 
@@ -147,7 +146,7 @@ async fn watch(args: &ImportArgs, file: &str, app: &App) -> Result<ExitCode, Cli
 async fn import(args: &ImportArgs, typed: &str, app: &App) -> Result<ExitCode, CliError> {
     let mut source = file::open(typed)?;
     let bytes = source.whole()?;
-    let read = job_file::read(&bytes, args.format.0).map_err(|wrong| unreadable(&source.name, &wrong))?;
+    let read = job_file::read(&bytes, args.format.0).map_err(|wrong| file::unreadable(&source.name, &wrong))?;
     let job_file::Read { format, mut entries, mut refused, doubtful, past, .. } = read;
     refused.extend(file::settle_parents(&mut entries, &past));
     refused.sort_by_key(|refused| refused.line);
@@ -161,7 +160,7 @@ async fn import(args: &ImportArgs, typed: &str, app: &App) -> Result<ExitCode, C
     if !entries.is_empty() {
         tell_format(args, &report, app);
     }
-    send(args, &source, entries, &mut report, app).await?;
+    send(args, source.folder, entries, &mut report, app).await?;
     let code = told(args, &report, app)?;
     warn_of_hopeless(&report, app).await;
     Ok(code)
@@ -192,12 +191,6 @@ fn tell_format(args: &ImportArgs, report: &ImportReport, app: &App) {
     }
 }
 
-/// A file that means nothing as a whole.
-fn unreadable(name: &str, LineError { line, error }: &LineError) -> CliError {
-    let error = format!("{name}, line {line}: {error}");
-    Refused { error, why: Some("nothing was queued".into()), hint: None }.into()
-}
-
 /// Nothing came of it yet.
 fn report(file: String, format: Option<Format>) -> ImportReport {
     let (entries, refused, doubtful, notes, running) = (vec![], vec![], vec![], vec![], vec![]);
@@ -210,21 +203,21 @@ async fn history(args: &ImportArgs, typed: &str, app: &App) -> Result<ExitCode, 
         let error = format!("--as-history reads exports, which are jsonl and not {}", format.word());
         return Err(Usage::new(error, "nexus export > FILE makes one").of("import"));
     }
-    let mut source = file::open(typed)?;
+    let source = file::open(typed)?;
     let client = app.started().await?;
-    let name = source.name.clone();
-    let mut report = report(name.clone(), Some(Format::Jsonl));
+    let (name, folder) = (source.name.clone(), source.folder.clone());
+    let mut report = report(name, Some(Format::Jsonl));
     let mut total = TakenOver::default();
     let (mut entries, mut running) = (Vec::new(), Vec::new());
-    let mut chunks = file::Chunks::of(&mut source);
-    while let Some(chunk) = chunks.next()? {
-        let part = chunk.read().map_err(|wrong| unreadable(&name, &wrong))?;
+    let mut parts = file::Chunks::of(source).ahead();
+    while let Some(part) = parts.recv().await {
+        let part = part?;
         report.refused.extend(part.refused);
         report.doubtful.extend(part.doubtful);
         entries.extend(part.entries);
         running.extend(part.running);
         if let Some(lines) = part.ended {
-            let over = client.take_over(chunk.first_line, lines).await?;
+            let over = client.take_over(part.first_line, lines).await?;
             total.taken += over.taken;
             total.known += over.known;
             total.refused.extend(over.refused);
@@ -241,14 +234,14 @@ async fn history(args: &ImportArgs, typed: &str, app: &App) -> Result<ExitCode, 
     report.refused.extend(file::settle_parents(&mut entries, &running));
     report.refused.sort_by_key(|refused| refused.line);
     report.running = running.into_iter().map(|past| past.id).collect();
-    send(args, &source, entries, &mut report, app).await?;
+    send(args, folder, entries, &mut report, app).await?;
     told(args, &report, app)
 }
 
 /// Some thousand at a time, unless they are named by what the file calls them.
 async fn send(
     args: &ImportArgs,
-    source: &Source,
+    folder: String,
     entries: Vec<Entry>,
     report: &mut ImportReport,
     app: &App,
@@ -263,8 +256,8 @@ async fn send(
         false => TOGETHER,
     };
     let mut part = Import {
-        file: source.name.clone(),
-        folder: source.folder.clone(),
+        file: report.file.clone(),
+        folder,
         usual: usual::spec()?,
         entries: vec![],
         again: args.again,

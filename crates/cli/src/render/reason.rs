@@ -53,6 +53,10 @@ pub fn of_job(job: &Job, capacity: Capacity, now: &Zoned) -> String {
 pub fn sentence(waiting: &Waiting, capacity: Capacity, now: &Zoned) -> String {
     match waiting {
         Waiting::Held => "held".into(),
+        Waiting::SweepStopped { failures, failure } => {
+            format!("held: the first {} of its sweep failed, {failure}", text::counted((*failures).into(), "job"))
+        }
+        Waiting::SweepFull { running, limit } => format!("{running} of its sweep run, {limit} may at once"),
         Waiting::QueuePaused { after_failures: None } => "queue paused".into(),
         Waiting::QueuePaused { after_failures: Some(count) } => {
             format!("queue paused after {} in a row", text::counted((*count).into(), "failed job"))
@@ -120,7 +124,7 @@ pub fn there_is_none(missing: &GpusMissing) -> bool {
 /// the paused GPUs of its machine, if they are known.
 pub fn to_type(waiting: &Waiting, id: &str, paused: &[u16]) -> Option<String> {
     Some(match waiting {
-        Waiting::Held => format!("nexus release {id}"),
+        Waiting::Held | Waiting::SweepStopped { .. } => format!("nexus release {id}"),
         Waiting::QueuePaused { .. } => "nexus resume".into(),
         Waiting::DiskFull => "make room".into(),
         Waiting::NoSuchGpus(GpusMissing { left_out, .. }) if !left_out.is_empty() => {
@@ -152,6 +156,7 @@ pub fn to_type(waiting: &Waiting, id: &str, paused: &[u16]) -> Option<String> {
         | Waiting::Ram { .. }
         | Waiting::After { .. }
         | Waiting::Retry { .. }
+        | Waiting::SweepFull { .. }
         | Waiting::Stopping
         | Waiting::Next => {
             return None;

@@ -88,6 +88,7 @@ pub fn queued(id: &str) -> Job {
         simulated: false,
         position: None,
         rerun_of: None,
+        replaced_by: None,
     }
 }
 

@@ -152,6 +152,21 @@ fn to_type_while_waiting(waiting: &Waiting, why: &Why) -> Vec<(String, String)> 
     let line = |command: String, what: &str| (command, what.to_string());
     let remove = line(format!("nexus remove {id}"), "to take it out of the queue");
     match waiting {
+        Waiting::SweepStopped { .. } => {
+            let sweep = job.sweep.clone().unwrap_or_default();
+            vec![
+                line(
+                    format!("nexus history --sweep {sweep} --state failed"),
+                    "to see which failed, and nexus why ID for one",
+                ),
+                line(format!("nexus release sweep:{sweep}"), "to let the rest start"),
+                line(format!("nexus cancel sweep:{sweep}"), "to give it up"),
+            ]
+        }
+        Waiting::SweepFull { .. } => {
+            let sweep = job.sweep.clone().unwrap_or_default();
+            vec![line(format!("nexus sweep show {sweep}"), "to see how it goes"), remove]
+        }
         Waiting::Held => vec![line(format!("nexus release {id}"), "to let it start")],
         Waiting::QueuePaused { .. } => vec![line("nexus resume".into(), "to let the queue go on")],
         Waiting::DiskFull => vec![

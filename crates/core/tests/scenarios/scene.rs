@@ -1,19 +1,20 @@
 //! One scenario: a machine, a disk that never fails, and an engine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nexus_core::apply::{self, Command, Edit, Refusal, Report, Revision};
 use nexus_core::check::check;
 use nexus_core::decide::decide;
 use nexus_core::event::{Event, NewJob, Parent};
 use nexus_core::explain::Explainer;
-use nexus_core::ids::{JobId, MachineId, RunId};
+use nexus_core::ids::{JobId, MachineId, RunId, SweepId};
 use nexus_core::job::End;
 use nexus_core::machine::Machine;
 use nexus_core::policy::Policy;
 use nexus_core::reconcile::{Effect, Seen, reconcile};
 use nexus_core::request::Same;
 use nexus_core::run::Outcome;
+use nexus_core::sweep::{Counts, Sweep};
 use nexus_core::time::Time;
 use nexus_core::world::World;
 
@@ -123,9 +124,13 @@ impl Scene {
         let paused = self.world.paused_gpus(machine.id);
         let paused: Vec<_> = paused.iter().map(|index| (machine.id, typed::uuid(index))).collect();
         let parents: Vec<_> = jobs.iter().map(|job| (job.id, self.disk.specs[&job.id].1.clone())).collect();
+        let jobs_in: BTreeSet<SweepId> = jobs.iter().filter_map(|job| job.sweep).collect();
         let world = World::restore(jobs, self.world.queue_pause(), self.disk.submitted);
         let learned = self.disk.learned.iter().map(|(same, mib)| (*same, *mib));
-        self.world = world.with_paused_gpus(paused).with_parents(parents).with_learned(learned);
+        let sweeps = jobs_in.iter().filter_map(|id| Some((*id, self.world.sweep(*id)?)));
+        let sweeps: Vec<_> =
+            sweeps.map(|(id, known)| (id, Sweep { counts: Counts::default(), ..known.clone() })).collect();
+        self.world = world.with_paused_gpus(paused).with_parents(parents).with_learned(learned).with_sweeps(sweeps);
         self.seen = Seen::default();
         apply::report(&mut self.world, Report::Machine(machine), &self.policy, self.now);
     }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use nexus_core::event::{Needs, NewJob, Parent};
-use nexus_core::ids::{JobId, MachineId};
+use nexus_core::ids::{JobId, MachineId, SweepId};
 use nexus_core::machine::{Gpu, Machine, Obstacle, Shares, Sharing};
 use nexus_core::request::{Model, Request, Same, Share, Vram};
 use nexus_core::run::{Memory, Outcome};
+use nexus_core::sweep::InSweep;
 use nexus_core::time::Time;
 
 const MEMORY_MIB: u64 = 1024;
@@ -31,6 +32,11 @@ pub fn new_job(words: &[&str], now: Time) -> NewJob {
     NewJob {
         id: words[0].parse().expect("an id"),
         needs,
+        sweep: value(words, "sweep").map(|id| InSweep {
+            id: SweepId(id.parse().expect("a number")),
+            max_running: value(words, "max").map(|most| most.parse().expect("a number")),
+            stop_after: number("stop") as u32,
+        }),
         priority: number("priority") as i32,
         held: words.contains(&"hold"),
         at: now,
@@ -56,6 +62,7 @@ fn request(words: &[&str]) -> Request {
         on: value(words, "on").map(|list| indices(list).collect()),
         model: value(words, "model").map(|name| Model::new(name).expect("a model")),
         force: words.contains(&"force"),
+        within: None,
     }
 }
 

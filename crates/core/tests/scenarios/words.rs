@@ -8,6 +8,7 @@ use nexus_core::machine::{Gpu, Machine};
 use nexus_core::reconcile::Effect;
 use nexus_core::request::{Raise, Request, Vram};
 use nexus_core::run::{Lease, Memory, Outcome, StopCause};
+use nexus_core::sweep::Stopped;
 use nexus_core::time::Time;
 use nexus_core::waiting::Waiting;
 
@@ -41,6 +42,8 @@ pub fn event(event: &Event, now: Time) -> String {
             format!("{job} is queued again in {wait}s: {why}{raise}")
         }
         Event::JobEnded { job, end: ended, .. } => format!("{job} is {}", end(ended)),
+        Event::SweepStopped { sweep, stopped: why } => format!("sweep {} is held: {}", sweep.0, stopped(why)),
+        Event::SweepReleased { sweep } => format!("sweep {} goes on", sweep.0),
         Event::QueuePaused(pause) => format!("the queue is paused{}", pause_words(pause)),
         Event::QueueResumed => "the queue goes on".into(),
         Event::GpuPaused { index, .. } => format!("GPU {index} is paused"),
@@ -50,6 +53,11 @@ pub fn event(event: &Event, now: Time) -> String {
         Event::DiskFull { full: false } => "the disk has room".into(),
         Event::Stopping => "the service stops".into(),
     }
+}
+
+fn stopped(stopped: &Stopped) -> String {
+    let Stopped { failures, failure } = stopped;
+    format!("the first {failures} jobs are {}", end(&End::Failed(failure.clone())))
 }
 
 fn pause_words(pause: &QueuePause) -> String {
@@ -76,6 +84,8 @@ fn machine(machine: &Machine) -> String {
 pub fn waiting(waiting: &Waiting, now: Time) -> String {
     match waiting {
         Waiting::Held => "held".into(),
+        Waiting::SweepStopped(why) => format!("held with its sweep: {}", stopped(why)),
+        Waiting::SweepFull { running, limit } => format!("{running} of its sweep run, and {limit} may"),
         Waiting::QueuePaused(pause) => format!("the queue is paused{}", pause_words(pause)),
         Waiting::DiskFull => "the disk is full".into(),
         Waiting::Stopping => "the service stops".into(),

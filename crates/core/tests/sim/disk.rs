@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nexus_core::event::{Event, Needs, NewJob, Parent, QueuePause, Requeue};
-use nexus_core::ids::{JobId, MachineId, RunId};
+use nexus_core::ids::{JobId, MachineId, RunId, SweepId};
 use nexus_core::job::{End, Job, Place, Retries, State};
 use nexus_core::request::{Raise, Request, Same};
 use nexus_core::run::{Phase, Run};
+use nexus_core::sweep::{First, InSweep, Stopped, Sweep};
 use nexus_core::time::Time;
 use nexus_core::world::World;
 
@@ -23,6 +24,8 @@ pub struct Disk {
     pub ended: BTreeMap<JobId, End>,
     pub queue_pause: Option<QueuePause>,
     pub paused_gpus: BTreeSet<(MachineId, String)>,
+    /// Sweeps, how their jobs ended, and whether the rest is held.
+    sweeps: BTreeMap<SweepId, (InSweep, First, Option<Stopped>)>,
     next_turn: i64,
 }
 
@@ -37,7 +40,12 @@ impl Disk {
         let waits = |id: &&JobId| !matches!(self.jobs[id].state, State::Active(_));
         let parents = self.after.keys().filter(waits).map(|id| (*id, self.after[id].clone()));
         let learned = self.learned.iter().map(|(same, mib)| (*same, *mib));
-        world.with_paused_gpus(self.paused_gpus.iter().cloned()).with_parents(parents).with_learned(learned)
+        let sweeps = self.sweeps.iter().filter(|(id, _)| self.jobs.values().any(|job| job.sweep == Some(**id)));
+        let sweeps = sweeps.map(|(id, (of, first, stopped))| {
+            (*id, Sweep { first: first.clone(), stopped: stopped.clone(), ..Sweep::new(of) })
+        });
+        let world = world.with_paused_gpus(self.paused_gpus.iter().cloned()).with_parents(parents);
+        world.with_learned(learned).with_sweeps(sweeps)
     }
 
     /// The run, if the disk knows it as its job's current one.
@@ -46,6 +54,13 @@ impl Disk {
             State::Active(run) if run.id == id => Some(run),
             _ => None,
         }
+    }
+
+    /// Whether as many jobs of a sweep are on as may at once.
+    pub fn is_full(&self, sweep: Option<SweepId>) -> bool {
+        let Some((of, ..)) = sweep.and_then(|id| self.sweeps.get(&id)) else { return false };
+        let active = self.jobs.values().filter(|job| job.sweep == sweep && matches!(job.state, State::Active(_)));
+        of.max_running.is_some_and(|most| active.count() >= most as usize)
     }
 
     pub fn write(&mut self, event: &Event) {
@@ -62,7 +77,8 @@ impl Disk {
                 if let Some(needs) = needs {
                     self.keep(*id, needs);
                     let job = self.job(*id);
-                    (job.request, job.raise, job.same) = (needs.request, None, needs.same);
+                    let request = Request { within: job.request.within, ..needs.request };
+                    (job.request, job.raise, job.same) = (request, None, needs.same);
                     (job.retries.allowed, job.retries.on_timeout) = (needs.retries, needs.retry_on_timeout);
                 }
             }
@@ -77,11 +93,22 @@ impl Disk {
             Event::StopAsked { run, cause } => self.active(*run).stop = Some(*cause),
             Event::Peaked { run, mib } => self.active(*run).peak_mib = *mib,
             Event::Requeued { job, why, not_before, raise } => self.requeued(*job, *why, *not_before, *raise),
-            Event::JobEnded { job, end, .. } => {
-                self.jobs.remove(job).expect("only a live job ends");
+            Event::JobEnded { job, end, at } => {
+                let gone = self.jobs.remove(job).expect("only a live job ends");
+                if let Some((_, first, _)) = gone.sweep.and_then(|sweep| self.sweeps.get_mut(&sweep)) {
+                    *first = first.after(end, gone.ran_until(*at));
+                }
+                self.forget_sweep(gone.sweep);
                 self.asked.remove(job);
                 self.after.remove(job);
                 assert!(self.ended.insert(*job, end.clone()).is_none(), "{job} ended twice");
+            }
+            Event::SweepStopped { sweep, stopped: why } => {
+                let (_, first, stopped) = self.sweeps.get_mut(sweep).expect("the sweep is on disk");
+                (*first, *stopped) = (First::Settled, Some(why.clone()));
+            }
+            Event::SweepReleased { sweep } => {
+                self.sweeps.get_mut(sweep).expect("the sweep is on disk").2 = None;
             }
             Event::QueuePaused(pause) => self.queue_pause = Some(*pause),
             Event::QueueResumed => self.queue_pause = None,
@@ -101,11 +128,17 @@ impl Disk {
     }
 
     fn submitted(&mut self, new: &NewJob) {
+        if let Some(of) = new.sweep {
+            self.sweeps.entry(of.id).or_insert_with(|| (of, Sweep::new(&of).first, None));
+        }
+        let sweep = new.sweep.map(|of| of.id);
+        let limited = sweep.filter(|id| self.sweeps[id].0.max_running.is_some());
         let job = Job {
             id: new.id,
-            request: new.needs.request,
+            request: Request { within: limited, ..new.needs.request },
             raise: None,
             same: new.needs.same,
+            sweep,
             place: Place { priority: i64::from(new.priority), turn: self.next_turn },
             retries: Retries {
                 allowed: new.needs.retries,
@@ -122,7 +155,7 @@ impl Disk {
     }
 
     fn requeued(&mut self, id: JobId, why: Requeue, not_before: Option<Time>, raise: Option<Raise>) {
-        let asked = self.asked[&id];
+        let asked = Request { within: self.jobs[&id].request.within, ..self.asked[&id] };
         let job = self.job(id);
         job.state = State::Queued { not_before };
         if raise.is_some() {
@@ -134,6 +167,13 @@ impl Disk {
                 job.retries.start_failures = 0;
             }
             Requeue::StartFailed => job.retries.start_failures += 1,
+        }
+    }
+
+    /// With its last job a sweep is over: one that is taken up again begins anew.
+    fn forget_sweep(&mut self, sweep: Option<SweepId>) {
+        if let Some(id) = sweep.filter(|id| self.jobs.values().all(|job| job.sweep != Some(*id))) {
+            self.sweeps.remove(&id);
         }
     }
 

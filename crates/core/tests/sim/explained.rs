@@ -4,6 +4,8 @@
 //! Obstacles are taken away one kind at a time, in a copy of the World, by what happens to it from outside: runs end,
 //! pauses are resumed, readings change. What no machine has is given to the machines.
 
+use std::collections::BTreeSet;
+
 use nexus_core::apply::{self, Report};
 use nexus_core::decide::decide;
 use nexus_core::event::{Event, PausedBy};
@@ -76,6 +78,18 @@ impl Model {
     fn take_away(&mut self, answer: &Waiting) -> bool {
         match answer {
             Waiting::Held => self.world.record(&Event::Released { job: self.job }),
+            Waiting::SweepStopped(_) => {
+                let sweep = self.world.job(self.job).and_then(|job| job.sweep).expect("it is of a sweep");
+                self.world.record(&Event::SweepReleased { sweep });
+                self.world.record(&Event::Released { job: self.job });
+            }
+            Waiting::SweepFull { running, limit } => {
+                assert!(running >= &u64::from(*limit), "{running} of its sweep run, and {limit} may");
+                let sweep = self.world.job(self.job).and_then(|job| job.sweep);
+                let of_it: BTreeSet<JobId> =
+                    self.world.jobs().filter(|job| job.sweep == sweep).map(|job| job.id).collect();
+                self.runs_end(|run| of_it.contains(&run.id.job));
+            }
             Waiting::QueuePaused(_) => self.world.record(&Event::QueueResumed),
             Waiting::DiskFull => self.world.record(&Event::DiskFull { full: false }),
             Waiting::Stopping => return false,

@@ -59,7 +59,7 @@ impl Rules {
         nobody_waits_for_itself(disk);
         if open && disk.queue_pause.is_none() {
             let mut ready = disk.jobs.values().filter(|job| may_start(job, disk, now));
-            let left = ready.find(|job| leases::fits(&job.request, disk, &self.read));
+            let left = ready.find(|job| leases::fits(&job.request, disk, &self.read) && !disk.is_full(job.sweep));
             assert!(left.is_none(), "there is room for {left:?}, and it was not planned");
         }
     }
@@ -297,7 +297,9 @@ fn job_of(event: &Event) -> Option<JobId> {
         | Event::StopAsked { run, .. }
         | Event::Peaked { run, .. }
         | Event::RunEnded { run, .. } => Some(run.job),
-        Event::QueuePaused(_)
+        Event::SweepStopped { .. }
+        | Event::SweepReleased { .. }
+        | Event::QueuePaused(_)
         | Event::QueueResumed
         | Event::GpuPaused { .. }
         | Event::GpuResumed { .. }

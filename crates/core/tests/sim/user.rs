@@ -2,9 +2,10 @@
 
 use nexus_core::apply::{Command, Edit, Revision};
 use nexus_core::event::{Needs, NewJob, Parent};
-use nexus_core::ids::{JobId, MachineId};
+use nexus_core::ids::{JobId, MachineId, SweepId};
 use nexus_core::job::State;
 use nexus_core::request::{GpuSet, Model, Request, Same, Share, Vram};
+use nexus_core::sweep::InSweep;
 use nexus_core::time::Time;
 
 use crate::chance::Chance;
@@ -92,6 +93,7 @@ impl Users {
         NewJob {
             id,
             needs,
+            sweep: chance.one_in(3).then(|| sweep(chance)),
             priority: chance.pick(&[0, 0, 0, 0, -1, 1, i32::MIN, i32::MAX]),
             held: chance.one_in(10),
             at: now,
@@ -121,7 +123,15 @@ fn request(chance: &mut Chance) -> Request {
         on: chance.one_in(4).then_some(on),
         model: if chance.one_in(6) { Model::new(chance.pick(&["pretend", "tend a", "B", "none"])) } else { None },
         force: chance.one_in(6),
+        within: None,
     }
+}
+
+/// One of a few, each with its own limits.
+fn sweep(chance: &mut Chance) -> InSweep {
+    let id = chance.below(6) as i64;
+    let (max_running, stop_after) = ([None, Some(1), Some(2)][id as usize % 3], [0, 2, 3][id as usize / 2]);
+    InSweep { id: SweepId(id), max_running, stop_after }
 }
 
 fn share(chance: &mut Chance) -> Share {

@@ -13,10 +13,12 @@ use nexus_api::queue_text::set;
 use nexus_core::apply::Edit;
 use nexus_core::ids::JobId;
 use nexus_core::job::State as Live;
+use nexus_core::request::Same;
 
 use super::submit::{Coming, Fresh, Twin};
 use super::{Engine, Revision, Turn};
 use crate::identity::{Identity, are_identical};
+use crate::same::same;
 use crate::spec_changes::{changes, note};
 use crate::store::{EditedRow, JobEnv, WatchChange, parents};
 use crate::{checks, words};
@@ -32,6 +34,7 @@ pub struct ImportLine {
     pub spec: JobSpec,
     pub env: Arc<JobEnv>,
     pub identity: Identity,
+    pub same: Same,
     /// Variables that it sets: jobs that differ in them are others.
     pub own_env: Env,
     /// What it says; all else is usual.
@@ -90,6 +93,10 @@ enum Pending {
 
 impl Engine {
     pub(super) fn import(&mut self, order: ImportOrder, turn: &mut Turn) -> Result<Vec<Fate>, Problem> {
+        self.read_together(|engine| engine.import_read(order, turn))
+    }
+
+    fn import_read(&mut self, order: ImportOrder, turn: &mut Turn) -> Result<Vec<Fate>, Problem> {
         let ImportOrder { lines, again, dry_run, watch, notes } = order;
         let coming = Coming::of(turn);
         let mut gathered = Gathered::default();
@@ -177,8 +184,8 @@ impl Engine {
 
 impl Gathered {
     fn add(&mut self, line: ImportLine) -> Pending {
-        let ImportLine { spec, env, identity, known_as, .. } = line;
-        self.fresh.push(Fresh { spec, env, identity, known_as });
+        let ImportLine { spec, env, identity, same, known_as, .. } = line;
+        self.fresh.push(Fresh { spec, env, identity, same, known_as });
         Pending::New(self.fresh.len() - 1)
     }
 
@@ -200,18 +207,22 @@ impl Gathered {
         let alike = self.seen.get(&line.identity)?;
         let is_it = |seen: &&Seen| seen.own_env == line.own_env && are_identical(self.spec_of(&seen.place), &line.spec);
         let Seen { line: of, place, .. } = alike.iter().find(is_it)?;
-        let spec = match place {
-            Place::New(at) => &mut self.fresh[*at].spec,
-            Place::Edited(at) => &mut self.edits[*at].2,
-            Place::Known(_) => return Some(Fate::Repeated { of: *of, changes: vec![] }),
+        let before = self.spec_of(place);
+        let (after, changes) = match (place, told(before, &line.said)) {
+            (Place::Known(_), _) => return Some(Fate::Repeated { of: *of, changes: vec![] }),
+            (_, Err(error)) => return Some(Fate::Refused { error }),
+            (_, Ok(told)) => told,
         };
-        Some(match told(spec, &line.said) {
-            Err(error) => Fate::Refused { error },
-            Ok((after, changes)) => {
-                *spec = after;
-                Fate::Repeated { of: *of, changes }
+        let fate = Fate::Repeated { of: *of, changes };
+        match *place {
+            Place::New(at) => {
+                self.fresh[at].same = same(&after);
+                self.fresh[at].spec = after;
             }
-        })
+            Place::Edited(at) => self.edits[at].2 = after,
+            Place::Known(_) => {}
+        }
+        Some(fate)
     }
 
     /// The fate of a line whose job is there.
@@ -250,7 +261,7 @@ fn told(spec: &JobSpec, said: &BTreeMap<String, String>) -> Result<(JobSpec, Vec
 
 fn edit(job: JobId, before: &JobSpec, after: JobSpec, secret_names: Vec<String>) -> (Edit, EditedRow) {
     let priority = (after.priority != before.priority).then_some(after.priority);
-    let edit = Edit { job, needs: Some(words::needs(&after)), priority, held: None };
+    let edit = Edit { job, needs: Some(words::needs(&after, same(&after))), priority, held: None };
     (edit, EditedRow { spec: after, secret_names, env: None })
 }
 

@@ -10,6 +10,7 @@ use nexus_core::ids::JobId;
 use super::submit::Fresh;
 use super::{Engine, Turn};
 use crate::clock;
+use crate::same::same;
 use crate::store::{EditedRow, NewRow};
 
 /// Met as a whole or refused as a whole.
@@ -43,7 +44,7 @@ impl Engine {
         });
         let (mut edits, edited): (Vec<Edit>, Vec<EditedRow>) = edits.into_iter().unzip();
         for (edit, row) in edits.iter_mut().zip(&edited).filter(|(edit, _)| edit.needs.is_some()) {
-            edit.needs = Some(self.needs(&row.spec, &BTreeSet::new(), turn)?);
+            edit.needs = Some(self.needs(&row.spec, same(&row.spec), &BTreeSet::new(), turn)?);
         }
         let rows_of = edits.iter().map(|edit| edit.job).zip(edited).collect::<Vec<_>>();
         let revision = apply::Revision { remove, edits, add: new, order: order.collect() };

@@ -10,10 +10,12 @@ use nexus_core::apply::{self, Command};
 use nexus_core::event::{Event, Needs, NewJob, Parent};
 use nexus_core::ids::JobId;
 use nexus_core::job::End;
-use nexus_core::request::{Share, Vram};
+use nexus_core::request::{Same, Share, Vram};
+use nexus_core::sweep::InSweep;
 
 use super::{Engine, Turn};
 use crate::identity::{Identity, are_identical, identity};
+use crate::same::same;
 use crate::store::{JobEnv, NewRow, StoreError, parents};
 use crate::{clock, home, words};
 
@@ -49,36 +51,49 @@ impl Engine {
         let together: BTreeSet<JobId> = ids.iter().copied().collect();
         let mut named = Vec::with_capacity(fresh.len());
         let now = clock::now();
-        for (id, Fresh { spec, env, identity, .. }) in ids.into_iter().zip(fresh) {
-            let needs = self.needs(&spec, &together, turn)?;
-            let job = NewJob { id, needs, priority: spec.priority, held: spec.hold, at: now };
-            named.push((job, NewRow { spec, env, identity }));
+        let mut sweep: Option<(String, Option<InSweep>)> = None;
+        for (id, Fresh { mut spec, env, identity, same, .. }) in ids.into_iter().zip(fresh) {
+            let needs = self.needs(&spec, same, &together, turn)?;
+            if sweep.as_ref().map(|(name, _)| name) != spec.sweep.as_ref() {
+                sweep = spec.sweep.clone().map(|name| Ok((name.clone(), self.in_sweep(&name, turn)?))).transpose()?;
+            }
+            let sweep = sweep.as_ref().and_then(|(_, sweep)| *sweep);
+            if sweep.is_none() {
+                spec.sweep = None;
+            }
+            let job = NewJob { id, needs, sweep, priority: spec.priority, held: spec.hold, at: now };
+            named.push((job, NewRow { spec, env, identity, sweep: sweep.map(|sweep| sweep.id) }));
         }
         Ok(named)
     }
 
+    /// In order: those of many jobs go into the indices one beside the other.
     fn fresh_ids(&mut self, count: usize, turn: &Turn) -> Result<Vec<JobId>, Problem> {
-        let mut ids = Vec::with_capacity(count);
-        let mut fresh = BTreeSet::new();
-        for place in 0..count {
-            let taken = self.store.jobs_taken() + (turn.batch.new.len() + place) as u64;
+        let mut ids = BTreeSet::new();
+        while ids.len() < count {
+            let taken = self.store.jobs_taken() + (turn.batch.new.len() + ids.len()) as u64;
             let id = self
                 .ids
                 .next(taken, |id| {
-                    let in_memory = self.world.job(id).is_some() || fresh.contains(&id);
-                    Ok(in_memory || turn.batch.new.contains_key(&id) || self.store.has_job(id.as_str())?)
+                    let in_memory = self.world.job(id).is_some() || turn.batch.new.contains_key(&id);
+                    Ok(in_memory || ids.contains(&id) || self.store.has_job(id.as_str())?)
                 })
                 .map_err(|error: StoreError| error.problem())?;
-            fresh.insert(id);
-            ids.push(id);
+            ids.insert(id);
         }
-        Ok(ids)
+        Ok(ids.into_iter().collect())
     }
 
     /// All that scheduling needs of a spec: what it says, what was learned of its command, what became of the jobs
     /// that it comes after. `fresh`: jobs that come with it.
-    pub(super) fn needs(&self, spec: &JobSpec, fresh: &BTreeSet<JobId>, turn: &Turn) -> Result<Needs, Problem> {
-        let mut needs = words::needs(spec);
+    pub(super) fn needs(
+        &self,
+        spec: &JobSpec,
+        same: Same,
+        fresh: &BTreeSet<JobId>,
+        turn: &Turn,
+    ) -> Result<Needs, Problem> {
+        let mut needs = words::needs(spec, same);
         if let Some(Share { vram: Vram::Learned(same), .. }) = needs.request.share {
             needs.learned_mib = self.store.learned(same).map_err(|error| error.problem())?;
         }
@@ -179,6 +194,7 @@ pub struct Fresh {
     pub spec: JobSpec,
     pub env: Arc<JobEnv>,
     pub identity: Identity,
+    pub same: Same,
     /// What it is called among those that come with it and come after it: the job it repeats, say.
     pub known_as: Option<String>,
 }
@@ -188,13 +204,13 @@ pub fn fresh(specs: Vec<JobSpec>) -> Vec<Fresh> {
     let mut last: Option<(Env, Arc<JobEnv>)> = None;
     let shared = |mut spec: JobSpec| {
         let env = std::mem::take(&mut spec.env);
-        let (identity, known_as) = (identity(&spec), spec.rerun_of.clone());
+        let (identity, same, known_as) = (identity(&spec), same(&spec), spec.rerun_of.clone());
         if let Some((_, env)) = last.as_ref().filter(|(before, _)| *before == env) {
-            return Fresh { spec, env: env.clone(), identity, known_as };
+            return Fresh { spec, env: env.clone(), identity, same, known_as };
         }
         let stored = Arc::new(JobEnv::of(env.clone()));
         last = Some((env, stored.clone()));
-        Fresh { spec, env: stored, identity, known_as }
+        Fresh { spec, env: stored, identity, same, known_as }
     };
     specs.into_iter().map(shared).collect()
 }

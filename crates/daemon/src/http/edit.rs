@@ -22,6 +22,7 @@ use crate::checks;
 use crate::engine::{Message, Revision};
 use crate::models::{Rules, after_edit};
 use crate::queue_edit::{Around, Plan, Waiting, plan};
+use crate::same::same;
 use crate::spec_changes::{changes, note};
 use crate::store::{EditedRow, JobRow, Reader, StoreError};
 use crate::words;
@@ -170,7 +171,7 @@ fn changed_job(reader: &Reader, id: &str, edit: &JobEdit, rules: &Rules) -> Resu
         secret_names = secret.keys().cloned().collect();
         env = Some((open, secret));
     }
-    let needs = words::needs(&after);
+    let needs = words::needs(&after, same(&after));
     let core_edit = Edit {
         job: job.id,
         needs: waits.then_some(needs),

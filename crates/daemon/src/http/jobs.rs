@@ -20,6 +20,7 @@ use super::problem::Failed;
 use super::{App, Shared};
 use crate::engine::Message;
 use crate::identity::identity;
+use crate::same::same;
 use crate::select::select;
 use crate::store::{Filter, JobRow, Reader, StoreError, parents};
 use crate::{checks, clock, own_env, view, words};
@@ -286,7 +287,9 @@ impl App {
         let rules = tokio::task::block_in_place(|| self.reload.rules());
         let mut notes = Vec::new();
         for spec in &mut specs {
-            spec.by_rule = None;
+            // What the service alone says of a job.
+            (spec.by_rule, spec.sweep, spec.variables) = (None, None, vec![]);
+            spec.params.clear();
             notes.extend(rules.fill(spec).filter(|note| !notes.contains(note)));
             checks::signal(None, spec)?;
         }
@@ -306,7 +309,7 @@ impl App {
             .iter()
             .map(|spec| {
                 let before: Vec<JobId> = parents(spec).filter_map(|(id, _)| id.parse().ok()).collect();
-                (words::needs(spec).request, before)
+                (words::needs(spec, same(spec)).request, before)
             })
             .collect();
         let answers: Vec<(Waiting, Option<GpuSet>)> = self
@@ -374,5 +377,6 @@ fn planned_row(spec: JobSpec) -> JobRow {
         place: (0, 0),
         dir: None,
         failed_by: None,
+        replaced_by: None,
     }
 }

@@ -18,6 +18,7 @@ mod screens;
 mod service;
 mod service_log;
 mod stream;
+mod sweeps;
 mod terminal;
 mod time_limit;
 mod why;
@@ -101,6 +102,9 @@ pub fn router(app: Shared) -> Router {
         .route("/v1/jobs/{id}/log", get(logs::log))
         .route("/v1/jobs/{id}/why", get(why::why))
         .route("/v1/jobs/{id}/terminal", get(terminal::terminal))
+        .route("/v1/sweeps", get(sweeps::list).post(sweeps::create))
+        .route("/v1/sweeps/{name}", get(sweeps::show))
+        .route("/v1/sweeps/{name}/jobs", get(sweeps::jobs))
         .route("/v1/export", get(export::export))
         .route("/v1/history", post(history::take_over))
         .route("/v1/import", post(import::import))

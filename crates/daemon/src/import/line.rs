@@ -16,6 +16,7 @@ use crate::checks;
 use crate::engine::ImportLine;
 use crate::identity::identity;
 use crate::models::Rules;
+use crate::same::same;
 use crate::store::JobEnv;
 
 pub struct Reader<'a> {
@@ -77,8 +78,8 @@ impl<'a> Reader<'a> {
         let note = self.rules.fill(&mut spec).filter(|note| !self.notes.contains(note));
         self.notes.extend(note);
         checks::signal(None, &spec).and_then(|()| checks::spec(&mut spec)).map_err(|problem| problem.to_string())?;
-        let identity = identity(&spec);
-        Ok(ImportLine { line, spec, env, identity, own_env, said, known_as })
+        let (identity, same) = (identity(&spec), same(&spec));
+        Ok(ImportLine { line, spec, env, identity, same, own_env, said, known_as })
     }
 
     fn command(&mut self, spec: &mut JobSpec, said: Said) -> Result<(), String> {

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use nexus_api::env::{Env, looks_secret};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::OptionalExtension;
 
-use super::read::{Filter, JOB, JobRow, Reader, RunRow, job_row, run_row};
+use super::read::{Filter, JOB, JobRow, Reader, RunRow, run_row};
 use super::{Connection, Readers, StoreError};
 
 /// Jobs looked at at once.
@@ -23,7 +23,7 @@ pub struct View {
 
 impl View {
     pub fn reader(&self) -> Reader<'_> {
-        Reader { db: &self.db, path: &self.path }
+        Reader::new(&self.db, &self.path)
     }
 }
 
@@ -42,9 +42,9 @@ impl Readers {
     }
 }
 
-/// Environments that were read, by their hash.
+/// Environments that were read, by their number.
 #[derive(Default)]
-pub struct Envs(BTreeMap<String, Env>);
+pub struct Envs(BTreeMap<i64, Env>);
 
 impl Reader<'_> {
     /// The number of the newest job; none where there is no job.
@@ -78,7 +78,8 @@ impl Reader<'_> {
         self.db
             .prepare_cached(&sql)
             .and_then(|mut statement| {
-                let jobs: Vec<JobRow> = statement.query_map([after, end, since], job_row)?.collect::<Result<_, _>>()?;
+                let jobs: Vec<JobRow> =
+                    statement.query_map([after, end, since], |row| self.job_row(row))?.collect::<Result<_, _>>()?;
                 self.with_runs(jobs, after, end)
             })
             .map_err(|source| self.fail(source))
@@ -118,26 +119,26 @@ impl Reader<'_> {
         if names.is_empty() {
             return Ok(Env::new());
         }
-        let hash: String = self
+        let number: i64 = self
             .db
             .prepare_cached("SELECT env FROM jobs WHERE n = ?1")
             .and_then(|mut statement| statement.query_row([job.n], |row| row.get(0)))
             .map_err(|source| self.fail(source))?;
-        if !known.0.contains_key(&hash) {
+        if !known.0.contains_key(&number) {
             if known.0.len() >= KNOWN_ENVS {
                 known.0.clear();
             }
-            known.0.insert(hash.clone(), self.stored_env(&hash)?);
+            known.0.insert(number, self.stored_env(number)?);
         }
-        let env = &known.0[&hash];
+        let env = &known.0[&number];
         Ok(names.into_iter().filter_map(|name| Some((name.clone(), env.get(name)?.clone()))).collect())
     }
 
-    fn stored_env(&self, hash: &str) -> Result<Env, StoreError> {
+    fn stored_env(&self, number: i64) -> Result<Env, StoreError> {
         let text: Option<String> = self
             .db
-            .prepare_cached("SELECT data FROM envs WHERE hash = ?1")
-            .and_then(|mut statement| statement.query_row(params![hash], |row| row.get(0)).optional())
+            .prepare_cached("SELECT data FROM envs WHERE n = ?1")
+            .and_then(|mut statement| statement.query_row([number], |row| row.get(0)).optional())
             .map_err(|source| self.fail(source))?;
         let decode = |source| StoreError::Decode { path: self.path.to_path_buf(), source };
         text.map_or(Ok(Env::new()), |text| serde_json::from_str(&text).map_err(decode))

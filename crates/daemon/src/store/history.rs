@@ -10,7 +10,7 @@ use nexus_core::ids::JobId;
 use nexus_core::time::Time;
 use rusqlite::{Transaction, params};
 
-use super::{Connection, Store, StoreError};
+use super::{CACHE_KIB, Connection, Store, StoreError};
 
 /// The number of the first of them. There are two thousand million until those of this home begin.
 const FIRST: i64 = -(1 << 31);
@@ -100,7 +100,7 @@ impl Store {
         if self.has_room == room {
             return Ok(());
         }
-        let (cache_kib, log_pages) = if room { (64 << 10, 16_000) } else { (2000, 1000) };
+        let (cache_kib, log_pages) = if room { (64 << 10, 16_000) } else { (CACHE_KIB, 1000) };
         self.db.pragma_update(None, "cache_size", -cache_kib)?;
         self.db.pragma_update_and_check(None, "wal_autocheckpoint", log_pages, |_| Ok(()))?;
         if !room {
@@ -125,8 +125,8 @@ pub(super) fn next_number(db: &Connection) -> rusqlite::Result<i64> {
 struct Writer<'a> {
     db: &'a Transaction<'a>,
     next: i64,
-    /// The hash of the environment that was stored last: mostly it is that of the next, too.
-    env: Option<&'a str>,
+    /// The environment that was stored last, by its hash, and its number: mostly it is that of the next, too.
+    env: Option<(&'a str, i64)>,
     /// How many ended in each way.
     ended: BTreeMap<State, i64>,
 }
@@ -136,6 +136,7 @@ impl<'a> Writer<'a> {
         let n = self.next;
         assert!(n < 0, "nobody has that much history");
         let attempts = job.runs.last().map_or(0, |run| run.number);
+        let env = self.env(&job.env.0, &job.env.1)?;
         let new = self.run(
             "INSERT INTO jobs (n, id, state, reason, exit_code, signal, command, spec, name, project, place_priority,
                                turn, runs, env, submitted_at, started_at, ended_at, same, identity, failed_by)
@@ -154,7 +155,7 @@ impl<'a> Writer<'a> {
                 job.project,
                 job.priority,
                 attempts,
-                job.env.0,
+                env,
                 job.submitted_at.0,
                 job.started_at.map(|at| at.0),
                 job.ended_at.0,
@@ -168,10 +169,6 @@ impl<'a> Writer<'a> {
         }
         self.next += 1;
         *self.ended.entry(job.state).or_default() += 1;
-        if self.env != Some(&job.env.0) {
-            self.run("INSERT OR IGNORE INTO envs VALUES (?1, ?2)", params![job.env.0, job.env.1])?;
-            self.env = Some(&job.env.0);
-        }
         for tag in &job.tags {
             self.run("INSERT OR IGNORE INTO tags VALUES (?1, ?2)", params![tag, n])?;
         }
@@ -179,6 +176,15 @@ impl<'a> Writer<'a> {
             self.past_run(n, job.same, run)?;
         }
         Ok(Took::Taken)
+    }
+
+    fn env(&mut self, hash: &'a str, text: &str) -> rusqlite::Result<i64> {
+        if let Some((_, number)) = self.env.filter(|(last, _)| *last == hash) {
+            return Ok(number);
+        }
+        let number = super::write::numbered(self.db, "envs", &hash, text)?;
+        self.env = Some((hash, number));
+        Ok(number)
     }
 
     /// Its directory is this home's to clear, and there is nothing in it to be cleared.

@@ -9,6 +9,7 @@ mod history;
 mod read;
 mod restore;
 mod spec;
+mod sweeps;
 mod watches;
 mod write;
 
@@ -30,6 +31,7 @@ pub use history::{PastJob, PastRun, Took};
 pub use read::{Filter, JobRow, Reader, RunRow};
 pub use restore::parents;
 pub use spec::{Launch, past_texts};
+pub use sweeps::{NewSweepRow, SweepRow};
 pub use watches::{Seen, WatchChange, WatchRow};
 pub use write::{Batch, EditedRow, JobEnv, NewRow, machine_name};
 
@@ -120,6 +122,7 @@ pub struct Store {
     /// Much memory is in use, for much that is taken over.
     has_room: bool,
     env_cache: spec::EnvCache,
+    specs: spec::Specs,
     /// A secret was deleted: its bytes may still be in the WAL.
     secrets_dropped: bool,
 }
@@ -129,7 +132,9 @@ impl Store {
     pub fn open(path: &Path, network: bool) -> Result<Store, StoreError> {
         let open = |source| StoreError::Open { path: path.to_path_buf(), source };
         make_private(path).map_err(|source| StoreError::Make { path: path.to_path_buf(), source })?;
-        let mut db = Connection::open(path).map_err(open)?;
+        // One thread has it: nobody needs to be kept out.
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut db = Connection::open_with_flags(path, flags).map_err(open)?;
         let format: u32 = db.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(open)?;
         if format > FORMAT {
             return Err(StoreError::Newer { path: path.to_path_buf(), format });
@@ -141,8 +146,8 @@ impl Store {
         let next_past = history::next_number(&db).map_err(open)?;
         // A service that was killed may have left some.
         let secrets_dropped = true;
-        let (path, env_cache) = (path.to_path_buf(), spec::EnvCache::default());
-        Ok(Store { path, db, next_n, next_past, has_room: false, env_cache, secrets_dropped })
+        let (path, env_cache, specs) = (path.to_path_buf(), spec::EnvCache::default(), spec::Specs::default());
+        Ok(Store { path, db, next_n, next_past, has_room: false, env_cache, specs, secrets_dropped })
     }
 
     pub fn meta(&self, key: &str) -> Result<Option<String>, StoreError> {
@@ -168,20 +173,30 @@ impl Store {
             .map_err(|source| self.read_error(source))
     }
 
+    /// Reads that belong together see one state of the database, and cost less than each by itself. Nothing is committed
+    /// until they are [done](Store::done_reading).
+    pub fn read_together(&self) -> Result<(), StoreError> {
+        self.db.execute_batch("BEGIN").map_err(|source| self.read_error(source))
+    }
+
+    pub fn done_reading(&self) -> Result<(), StoreError> {
+        self.db.execute_batch("COMMIT").map_err(|source| self.read_error(source))
+    }
+
     /// State of a job and the GPUs of its newest run.
     pub fn state(&self, id: JobId) -> Result<Option<(State, Vec<u16>)>, StoreError> {
-        let reader = read::Reader { db: &self.db, path: &self.path };
+        let reader = read::Reader::new(&self.db, &self.path);
         Ok(reader.job(id.as_str())?.map(|row| (row.state, row.gpus)))
     }
 
     /// Jobs identical to this one that are queued, run or have completed, as far as the disk knows.
     pub fn twins(&self, identity: Identity, spec: &JobSpec) -> Result<Vec<JobRow>, StoreError> {
-        read::Reader { db: &self.db, path: &self.path }.twins(identity, spec)
+        read::Reader::new(&self.db, &self.path).twins(identity, spec)
     }
 
     /// The environment of a job, with its secrets while it lives.
     pub fn env_of(&self, id: JobId) -> Result<Env, StoreError> {
-        read::Reader { db: &self.db, path: &self.path }.env(id.as_str())
+        read::Reader::new(&self.db, &self.path).env(id.as_str())
     }
 
     /// How many jobs were ever taken; ids grow longer with it.
@@ -232,7 +247,7 @@ impl Readers {
         let db = self.connection()?;
         let fail = |source| StoreError::Read { path: self.path.clone(), source };
         db.execute_batch("BEGIN").map_err(fail)?;
-        let answer = read(&read::Reader { db: &db, path: &self.path });
+        let answer = read(&read::Reader::new(&db, &self.path));
         db.execute_batch("COMMIT").map_err(fail)?;
         self.keep(db);
         answer

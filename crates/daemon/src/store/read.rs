@@ -1,5 +1,6 @@
 //! What clients read: rows of jobs and runs, found by index.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use nexus_api::env::Env;
@@ -9,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::StoreError;
 use super::restore::gpu_set;
-use super::spec::StoredSpec;
+use super::spec::{Specs, StoredSpec};
 use crate::identity::{Identity, are_identical};
 
 /// Nobody reads a queue position beyond this; counting stops here.
@@ -19,6 +20,7 @@ const LAST_POSITION: i64 = 10_000;
 pub struct Reader<'a> {
     pub(super) db: &'a Connection,
     pub(super) path: &'a Path,
+    specs: RefCell<Specs>,
 }
 
 /// A job with its newest run.
@@ -47,6 +49,8 @@ pub struct JobRow {
     pub dir: Option<PathBuf>,
     /// The job that it was to come after, and that did not complete.
     pub failed_by: Option<String>,
+    /// The job of the same sweep that repeats it.
+    pub replaced_by: Option<String>,
 }
 
 impl JobRow {
@@ -91,10 +95,14 @@ pub(super) const JOB: &str = "SELECT jobs.n, id, state, reason, exit_code, signa
         (SELECT group_concat(tag, char(10)) FROM tags WHERE tags.n = jobs.n),
         submitted_at, jobs.started_at, jobs.ended_at,
         runs.machine, runs.gpus, runs.simulated, runs.pid, runs.outcome, place_priority, turn, runs.dir,
-        failed_by
+        failed_by, shared, replaced_by
     FROM jobs LEFT JOIN runs ON runs.n = jobs.n AND runs.number = jobs.runs";
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    pub(super) fn new(db: &'a Connection, path: &'a Path) -> Reader<'a> {
+        Reader { db, path, specs: RefCell::default() }
+    }
+
     pub fn job(&self, id: &str) -> Result<Option<JobRow>, StoreError> {
         Ok(self.jobs(&format!("{JOB} WHERE id = ?1"), [id])?.pop())
     }
@@ -284,8 +292,9 @@ impl Reader<'_> {
     pub fn checkpoints_used(&self) -> Result<Vec<String>, StoreError> {
         self.db
             .prepare_cached(
-                "SELECT DISTINCT json_extract(spec, '$.checkpoint_of') FROM jobs
-                 WHERE instr(spec, '\"checkpoint_of\"') > 0 AND json_extract(spec, '$.checkpoint_of') IS NOT NULL",
+                "SELECT DISTINCT json_extract(text, '$.checkpoint_of') FROM
+                     (SELECT spec AS text FROM jobs WHERE shared IS NULL UNION ALL SELECT data FROM specs)
+                 WHERE instr(text, '\"checkpoint_of\"') > 0 AND json_extract(text, '$.checkpoint_of') IS NOT NULL",
             )
             .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
             .map_err(|source| self.fail(source))
@@ -295,9 +304,11 @@ impl Reader<'_> {
     pub fn live_on_checkpoints(&self, of: &str) -> Result<Option<(String, State)>, StoreError> {
         self.db
             .prepare_cached(
-                "SELECT id, state FROM jobs WHERE ended_at IS NULL
-                 AND coalesce(CASE WHEN instr(spec, '\"checkpoint_of\"') > 0
-                                   THEN json_extract(spec, '$.checkpoint_of') END, id) = ?1 LIMIT 1",
+                "SELECT id, state FROM
+                     (SELECT id, state, coalesce(data, spec) AS text
+                      FROM jobs LEFT JOIN specs ON specs.n = shared WHERE ended_at IS NULL)
+                 WHERE coalesce(CASE WHEN instr(text, '\"checkpoint_of\"') > 0
+                                     THEN json_extract(text, '$.checkpoint_of') END, id) = ?1 LIMIT 1",
             )
             .and_then(|mut found| found.query_row([of], |row| Ok((row.get(0)?, state(row, 1)?))).optional())
             .map_err(|source| self.fail(source))
@@ -308,7 +319,7 @@ impl Reader<'_> {
         let texts: Option<(String, Option<String>)> = self
             .db
             .prepare_cached(
-                "SELECT (SELECT data FROM envs WHERE hash = jobs.env), (SELECT data FROM secrets WHERE hash = jobs.secrets)
+                "SELECT (SELECT data FROM envs WHERE n = jobs.env), (SELECT data FROM secrets WHERE n = jobs.secrets)
                  FROM jobs WHERE id = ?1",
             )
             .and_then(|mut statement| statement.query_row([id], |row| Ok((row.get(0)?, row.get(1)?))).optional())
@@ -342,47 +353,48 @@ impl Reader<'_> {
             .map_err(|source| self.fail(source))
     }
 
-    fn jobs(&self, sql: &str, parameters: impl Params) -> Result<Vec<JobRow>, StoreError> {
+    pub(super) fn jobs(&self, sql: &str, parameters: impl Params) -> Result<Vec<JobRow>, StoreError> {
         self.db
             .prepare_cached(sql)
-            .and_then(|mut statement| statement.query_map(parameters, job_row)?.collect())
+            .and_then(|mut statement| statement.query_map(parameters, |row| self.job_row(row))?.collect())
             .map_err(|source| self.fail(source))
+    }
+
+    pub(super) fn job_row(&self, row: &Row) -> rusqlite::Result<JobRow> {
+        let stored: StoredSpec = self.specs.borrow_mut().of_row(self.db, row, 7, 22)?;
+        let gpus: Option<String> = row.get(14)?;
+        let tags: Option<String> = row.get(9)?;
+        let outcome: Option<String> = row.get(17)?;
+        Ok(JobRow {
+            n: row.get(0)?,
+            id: row.get(1)?,
+            state: state(row, 2)?,
+            reason: row.get(3)?,
+            exit_code: row.get(4)?,
+            signal: row.get(5)?,
+            command: row.get(6)?,
+            spec: stored.spec,
+            secret_names: stored.secret_names,
+            attempt: row.get(8)?,
+            tags: tags.map(|text| text.split('\n').map(String::from).collect()).unwrap_or_default(),
+            submitted_at: Time(row.get(10)?),
+            started_at: row.get::<_, Option<i64>>(11)?.map(Time),
+            ended_at: row.get::<_, Option<i64>>(12)?.map(Time),
+            machine: row.get(13)?,
+            gpus: indices(gpus.as_deref().unwrap_or_default()),
+            simulated: row.get::<_, Option<bool>>(15)?.unwrap_or(false),
+            pid: row.get(16)?,
+            outcome: outcome.and_then(|text| serde_json::from_str(&text).ok()),
+            place: (row.get(18)?, row.get(19)?),
+            dir: row.get::<_, Option<String>>(20)?.map(PathBuf::from),
+            failed_by: row.get(21)?,
+            replaced_by: row.get(23)?,
+        })
     }
 
     pub(super) fn fail(&self, source: rusqlite::Error) -> StoreError {
         StoreError::Read { path: self.path.to_path_buf(), source }
     }
-}
-
-pub(super) fn job_row(row: &Row) -> rusqlite::Result<JobRow> {
-    let stored: StoredSpec = json(row, 7)?;
-    let gpus: Option<String> = row.get(14)?;
-    let tags: Option<String> = row.get(9)?;
-    let outcome: Option<String> = row.get(17)?;
-    Ok(JobRow {
-        n: row.get(0)?,
-        id: row.get(1)?,
-        state: state(row, 2)?,
-        reason: row.get(3)?,
-        exit_code: row.get(4)?,
-        signal: row.get(5)?,
-        command: row.get(6)?,
-        spec: stored.spec,
-        secret_names: stored.secret_names,
-        attempt: row.get(8)?,
-        tags: tags.map(|text| text.split('\n').map(String::from).collect()).unwrap_or_default(),
-        submitted_at: Time(row.get(10)?),
-        started_at: row.get::<_, Option<i64>>(11)?.map(Time),
-        ended_at: row.get::<_, Option<i64>>(12)?.map(Time),
-        machine: row.get(13)?,
-        gpus: indices(gpus.as_deref().unwrap_or_default()),
-        simulated: row.get::<_, Option<bool>>(15)?.unwrap_or(false),
-        pid: row.get(16)?,
-        outcome: outcome.and_then(|text| serde_json::from_str(&text).ok()),
-        place: (row.get(18)?, row.get(19)?),
-        dir: row.get::<_, Option<String>>(20)?.map(PathBuf::from),
-        failed_by: row.get(21)?,
-    })
 }
 
 pub(super) fn run_row(row: &Row) -> rusqlite::Result<RunRow> {
@@ -411,10 +423,4 @@ fn state(row: &Row, column: usize) -> rusqlite::Result<State> {
     let word = row.get_ref(column)?.as_str()?;
     let known = State::ALL.into_iter().find(|state| state.word() == word);
     known.ok_or_else(|| rusqlite::Error::InvalidColumnType(column, word.to_string(), rusqlite::types::Type::Text))
-}
-
-pub(super) fn json<T: serde::de::DeserializeOwned>(row: &Row, column: usize) -> rusqlite::Result<T> {
-    serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
-    })
 }

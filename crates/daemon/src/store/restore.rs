@@ -5,16 +5,16 @@ use std::path::PathBuf;
 
 use nexus_api::jobs::JobSpec;
 use nexus_core::event::{Parent, QueuePause};
-use nexus_core::ids::{JobId, MachineId, RunId};
+use nexus_core::ids::{JobId, MachineId, RunId, SweepId};
 use nexus_core::job::{Job, Place, Retries, State};
-use nexus_core::request::{GpuSet, Same, Share, Vram};
+use nexus_core::request::{GpuSet, Request, Same, Share, Vram};
 use nexus_core::run::{HeldShare, Lease, Phase, Run, StopCause};
 use nexus_core::time::Time;
 use nexus_core::world::World;
 use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Row, params};
 
-use super::spec::StoredSpec;
+use super::spec::Specs;
 use super::write::{machine_named, raise};
 use super::{Store, StoreError};
 use crate::words;
@@ -27,13 +27,19 @@ impl Store {
             .prepare(
                 "SELECT jobs.id, jobs.state, spec, place_priority, turn, retries_used, start_failures, jobs.runs,
                         not_before, runs.gpus, runs.cpus, runs.planned_at, runs.pid, runs.started_at, runs.stop,
-                        runs.milli, runs.vram_mib, runs.ram_mib, runs.peak_mib, same, raised
+                        runs.milli, runs.vram_mib, runs.ram_mib, runs.peak_mib, same, raised, shared,
+                        sweep, sweeps.max_running IS NOT NULL
                  FROM jobs LEFT JOIN runs ON runs.n = jobs.n AND runs.number = jobs.runs
+                      LEFT JOIN sweeps ON sweeps.n = jobs.sweep
                  WHERE jobs.ended_at IS NULL",
             )
             .map_err(fail)?;
-        let rows: Vec<(Job, Vec<Parent>)> =
-            statement.query_map([], job).map_err(fail)?.collect::<rusqlite::Result<_>>().map_err(fail)?;
+        let mut specs = Specs::default();
+        let rows: Vec<(Job, Vec<Parent>)> = statement
+            .query_map([], |row| job(row, &specs.of_row(&self.db, row, 2, 21)?.spec))
+            .map_err(fail)?
+            .collect::<rusqlite::Result<_>>()
+            .map_err(fail)?;
         let mut parents = Vec::new();
         let mut jobs = Vec::with_capacity(rows.len());
         let mut asked: BTreeSet<Same> = BTreeSet::new();
@@ -49,7 +55,8 @@ impl Store {
         let learned: Vec<(Same, u32)> =
             asked.into_iter().map(|same| Ok((same, self.learned(same)?))).collect::<Result<_, StoreError>>()?;
         let world = World::restore(jobs, self.queue_pause()?, self.next_n);
-        Ok(world.with_paused_gpus(self.paused_gpus()?).with_parents(parents).with_learned(learned))
+        let world = world.with_paused_gpus(self.paused_gpus()?).with_parents(parents).with_learned(learned);
+        Ok(world.with_sweeps(self.live_sweeps()?))
     }
 
     /// The most memory that runs of a command had on one GPU; 0 where none is known.
@@ -106,11 +113,12 @@ impl Store {
     }
 }
 
-fn job(row: &Row) -> rusqlite::Result<(Job, Vec<Parent>)> {
+fn job(row: &Row, spec: &JobSpec) -> rusqlite::Result<(Job, Vec<Parent>)> {
     let id = job_id(row, 0)?;
-    let stored: StoredSpec = serde_json::from_str(row.get_ref(2)?.as_str()?).map_err(|error| wrong(2, error))?;
     let raise = row.get_ref(20)?.as_str_or_null()?.and_then(raise);
-    let needs = words::needs(&stored.spec);
+    let same = Same(row.get(19)?);
+    let needs = words::needs(spec, same);
+    let (sweep, limited): (Option<SweepId>, bool) = (row.get::<_, Option<i64>>(22)?.map(SweepId), row.get(23)?);
     let runs: u32 = row.get(7)?;
     let state = match row.get_ref(1)?.as_str()? {
         "held" => State::Held,
@@ -119,9 +127,10 @@ fn job(row: &Row) -> rusqlite::Result<(Job, Vec<Parent>)> {
     };
     let job = Job {
         id,
-        request: needs.request.raised(raise),
+        request: Request { within: sweep.filter(|_| limited), ..needs.request.raised(raise) },
         raise,
-        same: Same(row.get(19)?),
+        same,
+        sweep,
         place: Place { priority: row.get(3)?, turn: row.get(4)? },
         retries: Retries {
             allowed: needs.retries,
@@ -132,7 +141,7 @@ fn job(row: &Row) -> rusqlite::Result<(Job, Vec<Parent>)> {
         runs,
         state,
     };
-    let parents = parents(&stored.spec).filter_map(|(id, any_end)| Some(Parent { job: id.parse().ok()?, any_end }));
+    let parents = parents(spec).filter_map(|(id, any_end)| Some(Parent { job: id.parse().ok()?, any_end }));
     Ok((job, parents.collect()))
 }
 

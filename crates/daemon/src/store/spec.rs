@@ -1,22 +1,31 @@
-//! What a run is launched from: the spec as stored, and its environment.
+//! The spec as stored, and what a run is launched from: that and its environment.
+//!
+//! Jobs that come in thousands differ in their commands and hardly in anything else, so what they have in common is
+//! stored once.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use nexus_api::command::Command;
 use nexus_api::env::Env;
 use nexus_api::jobs::{JobSpec, RunOutcome};
 use nexus_core::ids::{JobId, RunId};
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{Store, StoreError};
+use crate::digest;
 
 /// Environments kept at hand; most jobs of an hour share a few.
 const CACHED_ENVS: usize = 64;
 
-pub(super) type EnvCache = BTreeMap<String, Arc<Env>>;
+/// So it is with what their specs have in common.
+const CACHED_SPECS: usize = 256;
+
+pub(super) type EnvCache = BTreeMap<i64, Arc<Env>>;
 
 /// Everything a start needs to know of a job.
 pub struct Launch {
@@ -28,8 +37,8 @@ pub struct Launch {
     pub last_failure: Option<String>,
 }
 
-/// A spec as it lies in the database.
-#[derive(Deserialize)]
+/// A spec as it lies in the database, in one piece.
+#[derive(Clone, Deserialize)]
 pub(super) struct StoredSpec {
     #[serde(flatten)]
     pub spec: JobSpec,
@@ -49,6 +58,100 @@ pub(super) fn stored_spec(spec: &JobSpec, secret_names: Vec<String>) -> String {
     serde_json::to_string(&Lent { spec, secret_names }).expect("a spec is plain data")
 }
 
+/// What is a job's own of its spec; the rest is stored once for all that have it in common.
+#[derive(Serialize, Deserialize)]
+struct Own {
+    command: Command,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    out: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rerun_of: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    params: BTreeMap<String, String>,
+}
+
+/// The text of what is a job's own.
+pub(super) fn own_text(spec: &JobSpec) -> String {
+    /// The same as [`Own`], for one that is only lent.
+    #[derive(Serialize)]
+    struct Lent<'a> {
+        command: &'a Command,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        out: &'a Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        rerun_of: &'a Option<String>,
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        params: &'a BTreeMap<String, String>,
+    }
+    let JobSpec { command, out, rerun_of, params, .. } = spec;
+    serde_json::to_string(&Lent { command, out, rerun_of, params }).expect("a spec is plain data")
+}
+
+/// What it has in common with others.
+pub(super) fn common(spec: &JobSpec) -> JobSpec {
+    JobSpec { command: Command::Argv(vec![]), out: None, rerun_of: None, params: BTreeMap::new(), ..spec.clone() }
+}
+
+/// Whether two specs are the same but for what is a job's own.
+pub(super) fn have_in_common(one: &JobSpec, other: &JobSpec) -> bool {
+    // Named one by one, so that a new field cannot be left out.
+    #[rustfmt::skip]
+    let JobSpec {
+        command: _, out: _, rerun_of: _, params: _,
+        cwd, env, env_given, name, project, tags, request, priority, retries, retry_on, after, after_any, unique, hold, tty,
+        window, out_dir, checkpoint_of, by_rule, session, one_terminal, conda, venv, gpu_arg, results, extract, sweep,
+        variables,
+    } = one;
+    *cwd == other.cwd
+        && (env, env_given, name, project, tags)
+            == (&other.env, &other.env_given, &other.name, &other.project, &other.tags)
+        && (request, priority, retries) == (&other.request, &other.priority, &other.retries)
+        && (retry_on, after, after_any) == (&other.retry_on, &other.after, &other.after_any)
+        && (unique, hold, tty, window) == (&other.unique, &other.hold, &other.tty, &other.window)
+        && (out_dir, checkpoint_of, by_rule) == (&other.out_dir, &other.checkpoint_of, &other.by_rule)
+        && (session, one_terminal, conda, venv) == (&other.session, &other.one_terminal, &other.conda, &other.venv)
+        && (gpu_arg, results, extract) == (&other.gpu_arg, &other.results, &other.extract)
+        && (sweep, variables) == (&other.sweep, &other.variables)
+}
+
+/// Specs that were read, by the number of what they share.
+#[derive(Default)]
+pub(super) struct Specs(BTreeMap<i64, StoredSpec>);
+
+impl Specs {
+    /// Puts a spec together: its text, and the number of what it shares.
+    pub fn whole(&mut self, db: &Connection, text: &str, shared: Option<i64>) -> rusqlite::Result<StoredSpec> {
+        let Some(shared) = shared else { return decoded(text) };
+        if !self.0.contains_key(&shared) {
+            let mut found = db.prepare_cached("SELECT data FROM specs WHERE n = ?1")?;
+            let common = found.query_row([shared], |row| decoded(row.get_ref(0)?.as_str()?))?;
+            if self.0.len() >= CACHED_SPECS {
+                self.0.clear();
+            }
+            self.0.insert(shared, common);
+        }
+        let StoredSpec { spec, secret_names } = self.0[&shared].clone();
+        let Own { command, out, rerun_of, params } = decoded(text)?;
+        Ok(StoredSpec { spec: JobSpec { command, out, rerun_of, params, ..spec }, secret_names })
+    }
+
+    /// The same for the columns `spec` and `shared` of a row.
+    pub fn of_row(&mut self, db: &Connection, row: &Row, spec: usize, shared: usize) -> rusqlite::Result<StoredSpec> {
+        self.whole(db, row.get_ref(spec)?.as_str()?, row.get(shared)?)
+    }
+}
+
+pub(super) fn decoded<T: serde::de::DeserializeOwned>(text: &str) -> rusqlite::Result<T> {
+    serde_json::from_str(text)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error)))
+}
+
+/// The text of what specs have in common, behind a number made from it.
+pub(super) fn common_text(spec: &JobSpec, secret_names: Vec<String>) -> (i64, String) {
+    let text = stored_spec(&common(spec), secret_names);
+    (digest::of([&text]), text)
+}
+
 /// An environment as text, behind its content hash.
 pub(super) fn env_text(env: &Env) -> (String, String) {
     let text = serde_json::to_string(env).expect("an environment is plain data");
@@ -66,22 +169,25 @@ pub fn past_texts(spec: &JobSpec, secret_names: Vec<String>, env: &Env) -> (Stri
 impl Store {
     /// None for a job that does not exist.
     pub fn launch(&mut self, run: RunId) -> Result<Option<Launch>, StoreError> {
-        type Texts = (String, String, Option<String>, Option<String>, String);
-        let row: Option<Texts> = self
+        type Found = (StoredSpec, i64, Option<String>, Option<String>, String);
+        let specs = &mut self.specs;
+        let row: Option<Found> = self
             .db
             .prepare_cached(
-                "SELECT spec, env, (SELECT data FROM secrets WHERE hash = jobs.secrets),
+                "SELECT spec, shared, env, (SELECT data FROM secrets WHERE n = jobs.secrets),
                         (SELECT outcome FROM runs WHERE runs.n = jobs.n AND number = ?2 - 1), runs.dir
                  FROM jobs JOIN runs ON runs.n = jobs.n AND runs.number = ?2 WHERE id = ?1",
             )
             .and_then(|mut statement| {
-                let texts = |row: &Row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?));
-                statement.query_row(params![run.job.as_str(), run.number], texts).optional()
+                let found = |row: &Row| {
+                    let spec = specs.of_row(&self.db, row, 0, 1)?;
+                    Ok((spec, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
+                };
+                statement.query_row(params![run.job.as_str(), run.number], found).optional()
             })
-            .map_err(|source| self.read_error(source))?;
-        let Some((spec, env_hash, secrets, last_outcome, dir)) = row else { return Ok(None) };
+            .map_err(|source| StoreError::Read { path: self.path.clone(), source })?;
+        let Some((stored, env_number, secrets, last_outcome, dir)) = row else { return Ok(None) };
         let decode = |source| StoreError::Decode { path: self.path.clone(), source };
-        let stored: StoredSpec = serde_json::from_str(&spec).map_err(decode)?;
         let secrets = match secrets {
             Some(text) => serde_json::from_str(&text).map_err(decode)?,
             None => Env::new(),
@@ -90,7 +196,7 @@ impl Store {
             Some(text) => Some(serde_json::from_str::<RunOutcome>(&text).map_err(decode)?.word),
             None => None,
         };
-        let env = self.env(&env_hash)?;
+        let env = self.env(env_number)?;
         Ok(Some(Launch { spec: stored.spec, env, secrets, dir: dir.into(), last_failure }))
     }
 
@@ -102,14 +208,14 @@ impl Store {
             .map_err(|source| self.read_error(source))
     }
 
-    fn env(&mut self, hash: &str) -> Result<Arc<Env>, StoreError> {
-        if let Some(env) = self.env_cache.get(hash) {
+    fn env(&mut self, number: i64) -> Result<Arc<Env>, StoreError> {
+        if let Some(env) = self.env_cache.get(&number) {
             return Ok(env.clone());
         }
         let text: String = self
             .db
-            .prepare_cached("SELECT data FROM envs WHERE hash = ?1")
-            .and_then(|mut statement| statement.query_row([hash], |row| row.get(0)))
+            .prepare_cached("SELECT data FROM envs WHERE n = ?1")
+            .and_then(|mut statement| statement.query_row([number], |row| row.get(0)))
             .map_err(|source| self.read_error(source))?;
         let env: Env =
             serde_json::from_str(&text).map_err(|source| StoreError::Decode { path: self.path.clone(), source })?;
@@ -117,7 +223,7 @@ impl Store {
             self.env_cache.clear();
         }
         let env = Arc::new(env);
-        self.env_cache.insert(hash.to_string(), env.clone());
+        self.env_cache.insert(number, env.clone());
         Ok(env)
     }
 }

@@ -1,3 +1,42 @@
+-- Environments and secrets by a number: a row of a job has no room for their hashes.
+CREATE TABLE numbered_envs (
+    n    INTEGER PRIMARY KEY,
+    hash TEXT NOT NULL UNIQUE,
+    data TEXT NOT NULL
+) STRICT;
+INSERT INTO numbered_envs (hash, data) SELECT hash, data FROM envs;
+CREATE TABLE numbered_secrets (
+    n    INTEGER PRIMARY KEY,
+    hash TEXT NOT NULL UNIQUE,
+    data TEXT NOT NULL
+) STRICT;
+INSERT INTO numbered_secrets (hash, data) SELECT hash, data FROM secrets;
+DROP INDEX jobs_by_env;
+DROP INDEX jobs_by_secrets;
+ALTER TABLE jobs ADD COLUMN env_n INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN secrets_n INTEGER;
+UPDATE jobs SET env_n = coalesce((SELECT n FROM numbered_envs WHERE hash = env), 0),
+                secrets_n = (SELECT n FROM numbered_secrets WHERE hash = secrets);
+ALTER TABLE jobs DROP COLUMN env;
+ALTER TABLE jobs DROP COLUMN secrets;
+ALTER TABLE jobs RENAME COLUMN env_n TO env;
+ALTER TABLE jobs RENAME COLUMN secrets_n TO secrets;
+DROP TABLE envs;
+DROP TABLE secrets;
+ALTER TABLE numbered_envs RENAME TO envs;
+ALTER TABLE numbered_secrets RENAME TO secrets;
+CREATE INDEX jobs_by_env ON jobs (env);
+CREATE INDEX jobs_by_secrets ON jobs (secrets) WHERE secrets IS NOT NULL;
+
+-- What the specs of many jobs have in common, once per content. The rest is in `spec`, or all of it where `shared` is NULL.
+CREATE TABLE specs (
+    n    INTEGER PRIMARY KEY,
+    hash INTEGER NOT NULL UNIQUE,                -- crate::digest of the text
+    data TEXT    NOT NULL                        -- as `spec`, without what is a job's own
+) STRICT;
+ALTER TABLE jobs ADD COLUMN shared INTEGER;
+CREATE INDEX jobs_by_shared ON jobs (shared) WHERE shared IS NOT NULL;
+
 -- Sweeps: many jobs that are one thing. How many of them wait or run is known without a look here.
 CREATE TABLE sweeps (
     n            INTEGER PRIMARY KEY,
@@ -15,7 +54,8 @@ CREATE TABLE sweeps (
     jobs         INTEGER NOT NULL,               -- those that were repeated since do not count, here and below
     completed    INTEGER NOT NULL DEFAULT 0,
     failed       INTEGER NOT NULL DEFAULT 0,
-    killed       INTEGER NOT NULL DEFAULT 0
+    killed       INTEGER NOT NULL DEFAULT 0,
+    completed_ms INTEGER NOT NULL DEFAULT 0      -- run times of the completed, together
 ) STRICT;
 ALTER TABLE jobs ADD COLUMN sweep INTEGER;
 ALTER TABLE jobs ADD COLUMN replaced_by TEXT;                     -- the job of the same sweep that repeats it

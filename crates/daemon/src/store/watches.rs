@@ -8,7 +8,8 @@ use nexus_core::time::Time;
 use rusqlite::{Row, params};
 
 use super::StoreError;
-use super::read::{Reader, json};
+use super::read::Reader;
+use super::spec::decoded;
 use super::write::Writer;
 
 /// A file that is watched.
@@ -57,7 +58,7 @@ fn watch_row(row: &Row) -> rusqlite::Result<WatchRow> {
     Ok(WatchRow {
         file: row.get(0)?,
         format: word.and_then(|word| Format::ALL.into_iter().find(|format| format.word() == word)),
-        usual: json(row, 2)?,
+        usual: decoded(row.get_ref(2)?.as_str()?)?,
         again: row.get(3)?,
         since: Time(row.get(4)?),
     })

@@ -8,18 +8,20 @@ use nexus_api::env::{Env, split_secrets};
 use nexus_api::jobs::JobSpec;
 use nexus_api::run_dir;
 use nexus_core::event::{Event, NewJob, QueuePause, Requeue};
-use nexus_core::ids::{JobId, MachineId, RunId};
+use nexus_core::ids::{JobId, MachineId, RunId, SweepId};
 use nexus_core::job::{End, Failure};
 use nexus_core::request::{GpuSet, Raise};
 use nexus_core::run::{Lease, Outcome, StopCause};
 use nexus_core::time::Time;
-use rusqlite::types::Type;
-use rusqlite::{OptionalExtension, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, ToSql, Transaction, params};
 
-use super::spec::{StoredSpec, env_text, stored_spec};
-use super::{Store, StoreError, WatchChange};
+use super::spec::{Specs, StoredSpec, common, common_text, env_text, have_in_common, own_text, stored_spec};
+use super::{NewSweepRow, Store, StoreError, WatchChange};
 use crate::identity::{Identity, identity};
 use crate::words;
+
+/// So many new jobs at once are worth more memory.
+const MANY: usize = 5_000;
 
 /// What a commit needs beside the events.
 #[derive(Default)]
@@ -37,6 +39,8 @@ pub struct Batch {
     pub tidied: Vec<RunId>,
     pub meta: Vec<(&'static str, String)>,
     pub watches: Vec<WatchChange>,
+    /// Sweeps that some of the new jobs belong to.
+    pub sweeps: Vec<NewSweepRow>,
     /// Which GPUs do not exist.
     pub simulated: GpuSet,
     /// Where new runs keep their files.
@@ -58,7 +62,11 @@ pub struct NewRow {
     pub spec: JobSpec,
     pub env: Arc<JobEnv>,
     pub identity: Identity,
+    pub sweep: Option<SweepId>,
 }
+
+/// Of an environment and of its secrets.
+type EnvNumbers = (i64, Option<i64>);
 
 /// The environment of a job, or of many.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -89,13 +97,14 @@ impl Store {
     pub fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
         let path = self.path.clone();
         let fail = |source| StoreError::Write { path: path.clone(), source };
-        self.make_room(false).map_err(fail)?;
+        self.make_room(batch.new.len() >= MANY).map_err(fail)?;
         let transaction = self.db.transaction().map_err(fail)?;
         let mut writer = Writer {
             db: &transaction,
             next_n: self.next_n,
             last_outcome: None,
             last_env: None,
+            last_spec: None,
             secrets_dropped: false,
         };
         writer.batch(batch).map_err(fail)?;
@@ -108,17 +117,22 @@ impl Store {
 }
 
 pub(super) struct Writer<'a> {
-    db: &'a Transaction<'a>,
+    pub(super) db: &'a Transaction<'a>,
     next_n: i64,
     /// A job's end follows its last run's: that run's outcome.
     last_outcome: Option<(RunId, Outcome)>,
-    /// The environment stored last, with its hashes: many jobs in a row share one.
-    last_env: Option<(Arc<JobEnv>, String, Option<String>)>,
+    /// The environment stored last, with its numbers: many jobs in a row share one.
+    last_env: Option<(Arc<JobEnv>, EnvNumbers)>,
+    /// So it is with what their specs have in common.
+    last_spec: Option<(JobSpec, Arc<JobEnv>, i64)>,
     pub(super) secrets_dropped: bool,
 }
 
 impl Writer<'_> {
     fn batch(&mut self, batch: &Batch) -> rusqlite::Result<()> {
+        for sweep in &batch.sweeps {
+            self.new_sweep(sweep)?;
+        }
         for event in &batch.events {
             self.event(event, batch)?;
         }
@@ -200,6 +214,8 @@ impl Writer<'_> {
             }
             Event::Requeued { job, why, not_before, raise } => self.requeued(*job, *why, *not_before, *raise)?,
             Event::JobEnded { job, end, at } => self.job_ended(*job, end, *at)?,
+            Event::SweepStopped { sweep, stopped } => self.stopped(*sweep, Some(stopped))?,
+            Event::SweepReleased { sweep } => self.stopped(*sweep, None)?,
             Event::QueuePaused(QueuePause::ByUser) => drop(self.set_meta("queue", "paused")?),
             Event::QueuePaused(QueuePause::AfterFailures(count)) => {
                 self.set_meta("queue", &format!("paused after {count}"))?;
@@ -236,31 +252,51 @@ impl Writer<'_> {
     }
 
     fn submitted(&mut self, new: &NewJob, row: &NewRow) -> rusqlite::Result<()> {
-        let (env_hash, secrets_hash) = self.shared_environment(&row.env)?;
+        let (env, secrets) = self.shared_environment(&row.env)?;
+        let shared = self.shared_spec(row)?;
         let spec = &row.spec;
         let n = self.next_n;
         self.next_n += 1;
         self.run(
             "INSERT INTO jobs (n, id, state, command, spec, name, project, place_priority, turn, env, secrets, submitted_at,
-                               same, identity)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?1, ?9, ?10, ?11, ?12, ?13)",
+                               same, identity, shared, sweep)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?1, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
             params![
                 n,
                 new.id.as_str(),
                 if new.held { "held" } else { "queued" },
                 spec.command.text(),
-                stored_spec(spec, row.env.secrets.keys().cloned().collect()),
+                own_text(spec),
                 spec.name,
                 spec.project,
                 new.priority,
-                env_hash,
-                secrets_hash,
+                env,
+                secrets,
                 new.at.0,
                 new.needs.same.0,
-                row.identity.0
+                row.identity.0,
+                shared,
+                row.sweep.map(|sweep| sweep.0)
             ],
         )?;
+        if let (Some(old), Some(sweep)) = (&spec.rerun_of, row.sweep) {
+            self.repeats(new.id, old, sweep)?;
+        }
         self.tag(n, &spec.tags)
+    }
+
+    /// The number of what its spec has in common with others, once that is stored.
+    fn shared_spec(&mut self, row: &NewRow) -> rusqlite::Result<i64> {
+        if let Some((last, env, number)) = &self.last_spec
+            && Arc::ptr_eq(env, &row.env)
+            && have_in_common(last, &row.spec)
+        {
+            return Ok(*number);
+        }
+        let (hash, text) = common_text(&row.spec, row.env.secrets.keys().cloned().collect());
+        let number = numbered(self.db, "specs", &hash, &text)?;
+        self.last_spec = Some((common(&row.spec), row.env.clone(), number));
+        Ok(number)
     }
 
     fn tag(&self, n: i64, tags: &[String]) -> rusqlite::Result<()> {
@@ -270,35 +306,35 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn shared_environment(&mut self, env: &Arc<JobEnv>) -> rusqlite::Result<(String, Option<String>)> {
-        if let Some((last, open, secrets)) = &self.last_env
-            && Arc::ptr_eq(last, env)
-        {
-            return Ok((open.clone(), secrets.clone()));
+    fn shared_environment(&mut self, env: &Arc<JobEnv>) -> rusqlite::Result<EnvNumbers> {
+        if let Some((_, numbers)) = self.last_env.as_ref().filter(|(last, _)| Arc::ptr_eq(last, env)) {
+            return Ok(*numbers);
         }
-        let (open, secrets) = self.environment(&env.open, &env.secrets)?;
-        self.last_env = Some((env.clone(), open.clone(), secrets.clone()));
-        Ok((open, secrets))
+        let numbers = self.environment(&env.open, &env.secrets)?;
+        self.last_env = Some((env.clone(), numbers));
+        Ok(numbers)
     }
 
-    /// Hashes of an environment and of its secrets, once they are stored.
-    fn environment(&self, env: &Env, secrets: &Env) -> rusqlite::Result<(String, Option<String>)> {
-        let (env_hash, env) = env_text(env);
-        self.run("INSERT OR IGNORE INTO envs VALUES (?1, ?2)", [&env_hash, &env])?;
+    fn environment(&self, env: &Env, secrets: &Env) -> rusqlite::Result<EnvNumbers> {
+        let (hash, text) = env_text(env);
+        let env = numbered(self.db, "envs", &hash, &text)?;
         if secrets.is_empty() {
-            return Ok((env_hash, None));
+            return Ok((env, None));
         }
-        let (hash, secrets) = env_text(secrets);
-        self.run("INSERT OR IGNORE INTO secrets VALUES (?1, ?2)", [&hash, &secrets])?;
-        Ok((env_hash, Some(hash)))
+        let (hash, text) = env_text(secrets);
+        Ok((env, Some(numbered(self.db, "secrets", &hash, &text)?)))
     }
 
     /// `needs`: what was raised goes, since all that it asks for is said anew.
     fn edited(&mut self, job: JobId, needs: bool, row: &EditedRow) -> rusqlite::Result<()> {
         let (id, spec) = (job.as_str(), &row.spec);
+        let (n, env_before, shared): (i64, i64, Option<i64>) = self
+            .db
+            .prepare_cached("SELECT n, env, shared FROM jobs WHERE id = ?1")?
+            .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
         let same = crate::same::same(spec).0;
         self.run(
-            "UPDATE jobs SET command = ?2, spec = ?3, name = ?4, project = ?5, same = ?6, identity = ?7
+            "UPDATE jobs SET command = ?2, spec = ?3, shared = NULL, name = ?4, project = ?5, same = ?6, identity = ?7
              WHERE id = ?1",
             params![
                 id,
@@ -313,41 +349,45 @@ impl Writer<'_> {
         if needs {
             self.run("UPDATE jobs SET raised = NULL WHERE id = ?1", [id])?;
         }
-        let (n, env_before): (i64, String) = self
-            .db
-            .prepare_cached("SELECT n, env FROM jobs WHERE id = ?1")?
-            .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        if let Some(shared) = shared {
+            self.drop_spec(shared)?;
+        }
         self.run("DELETE FROM tags WHERE n = ?1", [n])?;
         self.tag(n, &spec.tags)?;
         let Some((env, secrets)) = &row.env else { return Ok(()) };
         self.drop_secrets(job)?;
-        let (env_hash, secrets_hash) = self.environment(env, secrets)?;
-        self.run("UPDATE jobs SET env = ?2, secrets = ?3 WHERE id = ?1", params![id, env_hash, secrets_hash])?;
-        self.drop_env(&env_before)
+        let (env, secrets) = self.environment(env, secrets)?;
+        self.run("UPDATE jobs SET env = ?2, secrets = ?3 WHERE id = ?1", params![id, env, secrets])?;
+        self.drop_env(env_before)
     }
 
     /// Held, and its spec no longer names the parent: whoever reads it anew finds nothing that failed.
     fn orphaned(&self, job: JobId, parent: JobId) -> rusqlite::Result<()> {
-        let text: String = self
+        let StoredSpec { mut spec, secret_names } = self
             .db
-            .prepare_cached("SELECT spec FROM jobs WHERE id = ?1")?
-            .query_row([job.as_str()], |row| row.get(0))?;
-        let StoredSpec { mut spec, secret_names } = serde_json::from_str(&text)
-            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error)))?;
+            .prepare_cached("SELECT spec, shared FROM jobs WHERE id = ?1")?
+            .query_row([job.as_str()], |row| Specs::default().of_row(self.db, row, 0, 1))?;
         for parents in [&mut spec.after, &mut spec.after_any] {
             parents.retain(|id| id != parent.as_str());
         }
         self.run(
-            "UPDATE jobs SET state = 'held', not_before = NULL, spec = ?2 WHERE id = ?1",
+            "UPDATE jobs SET state = 'held', not_before = NULL, spec = ?2, shared = NULL WHERE id = ?1",
             params![job.as_str(), stored_spec(&spec, secret_names)],
         )?;
         Ok(())
     }
 
     /// No job needs it any more.
-    fn drop_env(&mut self, hash: &str) -> rusqlite::Result<()> {
+    fn drop_env(&mut self, number: i64) -> rusqlite::Result<()> {
         self.last_env = None;
-        self.run("DELETE FROM envs WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE env = ?1)", [hash])?;
+        self.run("DELETE FROM envs WHERE n = ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE env = ?1)", [number])?;
+        Ok(())
+    }
+
+    /// As [`Writer::drop_env`].
+    fn drop_spec(&mut self, number: i64) -> rusqlite::Result<()> {
+        self.last_spec = None;
+        self.run("DELETE FROM specs WHERE n = ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE shared = ?1)", [number])?;
         Ok(())
     }
 
@@ -410,26 +450,33 @@ impl Writer<'_> {
             End::Failed(Failure::Dependency { parent }) => Some(parent.as_str()),
             _ => None,
         };
-        self.run(
-            "UPDATE jobs SET state = ?2, reason = ?3, exit_code = ?4, signal = ?5, ended_at = ?6, not_before = NULL,
-                             failed_by = ?7
-             WHERE id = ?1",
-            params![job.as_str(), state.word(), reason, code, signal, at.0, failed_by],
-        )?;
+        let (sweep, ran_ms): (Option<i64>, Option<i64>) = self
+            .db
+            .prepare_cached(
+                "UPDATE jobs SET state = ?2, reason = ?3, exit_code = ?4, signal = ?5, ended_at = ?6, not_before = NULL,
+                                 failed_by = ?7
+                 WHERE id = ?1 RETURNING sweep, ended_at - started_at",
+            )?
+            .query_row(params![job.as_str(), state.word(), reason, code, signal, at.0, failed_by], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })?;
+        if let Some(sweep) = sweep {
+            self.ended_in(sweep, state.word(), ran_ms)?;
+        }
         self.run("UPDATE totals SET count = count + 1 WHERE state = ?1", [state.word()])?;
         self.drop_secrets(job)
     }
 
     /// The last job that needed them has ended: its secrets go.
     fn drop_secrets(&mut self, job: JobId) -> rusqlite::Result<()> {
-        let hash: Option<String> = self
+        let number: Option<i64> = self
             .db
             .prepare_cached("SELECT secrets FROM jobs WHERE id = ?1")?
             .query_row([job.as_str()], |row| row.get(0))?;
-        let Some(hash) = hash else { return Ok(()) };
+        let Some(number) = number else { return Ok(()) };
         self.last_env = None;
         self.run("UPDATE jobs SET secrets = NULL WHERE id = ?1", [job.as_str()])?;
-        self.run("DELETE FROM secrets WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE secrets = ?1)", [hash])?;
+        self.run("DELETE FROM secrets WHERE n = ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE secrets = ?1)", [number])?;
         self.secrets_dropped = true;
         Ok(())
     }
@@ -439,13 +486,29 @@ impl Writer<'_> {
         self.run("UPDATE totals SET count = count - 1 WHERE state = (SELECT state FROM jobs WHERE id = ?1)", [id])?;
         self.run("DELETE FROM tags WHERE n = (SELECT n FROM jobs WHERE id = ?1)", [id])?;
         self.run("DELETE FROM runs WHERE n = (SELECT n FROM jobs WHERE id = ?1)", [id])?;
-        let env: Option<String> = self
+        type Gone = (i64, Option<i64>, Option<i64>, String, bool);
+        let gone: Option<Gone> = self
             .db
-            .prepare_cached("DELETE FROM jobs WHERE id = ?1 RETURNING env")?
-            .query_row([id], |row| row.get(0))
+            .prepare_cached("DELETE FROM jobs WHERE id = ?1 RETURNING env, shared, sweep, state, replaced_by IS NULL")?
+            .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)))
             .optional()?;
-        env.map_or(Ok(()), |env| self.drop_env(&env))
+        let Some((env, shared, sweep, state, counted)) = gone else { return Ok(()) };
+        if let Some(sweep) = sweep {
+            self.forgotten_in(sweep, &state, counted)?;
+        }
+        self.drop_env(env)?;
+        shared.map_or(Ok(()), |shared| self.drop_spec(shared))
     }
+}
+
+/// The number of a text in one of the tables that hold each once.
+pub(super) fn numbered(db: &Connection, table: &str, hash: &dyn ToSql, text: &str) -> rusqlite::Result<i64> {
+    let known = format!("SELECT n FROM {table} WHERE hash = ?1");
+    if let Some(number) = db.prepare_cached(&known)?.query_row([hash], |row| row.get(0)).optional()? {
+        return Ok(number);
+    }
+    db.prepare_cached(&format!("INSERT INTO {table} (hash, data) VALUES (?1, ?2)"))?.execute(params![hash, text])?;
+    Ok(db.last_insert_rowid())
 }
 
 /// As in the column `raised`.

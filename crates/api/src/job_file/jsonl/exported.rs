@@ -35,6 +35,7 @@ const PASSED_OVER: &[&str] = &[
     "pid",
     "position",
     "reason",
+    "replaced_by",
     "request",
     "rerun_of",
     "results",

@@ -1,0 +1,186 @@
+//! Sweeps: made, and as they stand.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use nexus_api::command::Command;
+use nexus_api::env::Env;
+use nexus_api::jobs::{Job, JobSpec, Note};
+use nexus_api::problem::Problem;
+use nexus_api::sweeps::{BadPlan, NewSweep, Points, States, Sweep, SweepQueued};
+use nexus_api::template;
+use nexus_core::ids::SweepId;
+use nexus_core::request::Same;
+use nexus_core::sweep::Counts;
+
+use super::extract::Sent;
+use super::problem::Failed;
+use super::{App, Shared};
+use crate::engine::{Fresh, Message, SweepOrder};
+use crate::identity::identity;
+use crate::models::Rules;
+use crate::same::same;
+use crate::store::{JobEnv, StoreError, SweepRow};
+use crate::{checks, clock, words};
+
+/// `POST /v1/sweeps`
+pub async fn create(State(app): State<Shared>, Sent(new): Sent<NewSweep>) -> Result<Json<SweepQueued>, Failed> {
+    let maker = app.clone();
+    let made = tokio::task::spawn_blocking(move || made(new, &maker.reload.rules())).await;
+    let (order, notes) = made.map_err(|error| Problem::Internal { error: error.to_string() })??;
+    let (name, ids) = app.order(|reply| Message::Sweep { order: Box::new(order), reply }).await?;
+    let sweep = app.sweep(name).await?;
+    Ok(Json(SweepQueued { sweep, ids: ids.iter().map(ToString::to_string).collect(), notes }))
+}
+
+/// `GET /v1/sweeps`
+pub async fn list(State(app): State<Shared>) -> Result<Json<Vec<Sweep>>, Failed> {
+    let rows = app.read(|reader| reader.sweeps().map_err(|error| error.problem())).await?;
+    Ok(Json(app.sweeps(rows).await?))
+}
+
+/// `GET /v1/sweeps/NAME`
+pub async fn show(State(app): State<Shared>, Path(name): Path<String>) -> Result<Json<Sweep>, Failed> {
+    Ok(Json(app.sweep(name).await?))
+}
+
+/// `GET /v1/sweeps/NAME/jobs`: those that count.
+pub async fn jobs(State(app): State<Shared>, Path(name): Path<String>) -> Result<Json<Vec<Job>>, Failed> {
+    let rows = app
+        .read(move |reader| {
+            let fail = |error: StoreError| error.problem();
+            reader.sweep(&name).map_err(fail)?.ok_or_else(|| no_such(&name))?;
+            reader.of_sweep(&name).map_err(fail)
+        })
+        .await?;
+    let rows = rows.into_iter().filter(|row| row.replaced_by.is_none()).collect();
+    Ok(Json(app.view(rows, false).await?))
+}
+
+impl App {
+    async fn sweep(self: &Shared, name: String) -> Result<Sweep, Problem> {
+        let row = self
+            .read(move |reader| reader.sweep(&name).map_err(|error| error.problem())?.ok_or_else(|| no_such(&name)))
+            .await?;
+        Ok(self.sweeps(vec![row]).await?.remove(0))
+    }
+
+    async fn sweeps(self: &Shared, rows: Vec<SweepRow>) -> Result<Vec<Sweep>, Problem> {
+        let ids: Vec<SweepId> = rows.iter().map(|row| row.id).collect();
+        let counts: Vec<Counts> = self
+            .ask(move |world| {
+                ids.iter().map(|id| world.sweep(*id).map(|sweep| sweep.counts).unwrap_or_default()).collect()
+            })
+            .await?;
+        Ok(rows.into_iter().zip(counts).map(|(row, counts)| view(row, counts)).collect())
+    }
+}
+
+fn no_such(name: &str) -> Problem {
+    Problem::NothingMatches { selector: format!("sweep:{name}") }
+}
+
+fn view(row: SweepRow, counts: Counts) -> Sweep {
+    let expected_end = expected(&row, counts).map(|left| clock::rfc3339(clock::now().after(left)));
+    Sweep {
+        states: States {
+            held: counts.held,
+            queued: counts.queued,
+            running: counts.active,
+            copying: 0,
+            completed: row.completed,
+            failed: row.failed,
+            killed: row.killed,
+        },
+        stopped: row.stopped.as_ref().map(words::stopped_sentence),
+        submitted_at: clock::rfc3339(row.submitted_at),
+        expected_end,
+        name: row.name,
+        project: row.project,
+        command: row.command,
+        params: row.params,
+        extract: row.extract,
+        plan: row.plan,
+        copies: row.copies,
+        jobs: row.jobs,
+        max_running: row.max_running,
+        stop_after: row.stop_after,
+    }
+}
+
+/// How long it will be on, if its jobs go on as those that completed, as many at once as now. Those that run are
+/// halfway, on average.
+fn expected(row: &SweepRow, counts: Counts) -> Option<Duration> {
+    if row.completed == 0 || counts.active == 0 {
+        return None;
+    }
+    let mean = row.completed_time.as_secs_f64() / row.completed as f64;
+    let left = counts.queued as f64 + counts.active as f64 / 2.0;
+    Some(Duration::from_secs_f64(mean * left / counts.active as f64))
+}
+
+/// Its jobs, each with what rules say of it, checked: one that makes no sense and there are none.
+fn made(new: NewSweep, rules: &Rules) -> Result<(SweepOrder, Vec<Note>), Problem> {
+    let NewSweep { name, spec, plan, copies, max_running, stop_after } = new;
+    if let Some(name) = &name {
+        checks::sweep_name(name)?;
+    }
+    if max_running == Some(0) {
+        let want = "at least 1 job at once".into();
+        return Err(Problem::BadField { field: "max-running".into(), value: "0".into(), want });
+    }
+    let points = plan.points(copies).map_err(bad_plan)?;
+    points.check_used(&spec).map_err(bad_plan)?;
+    let command = spec.command.text();
+    let (project, extract) = (spec.project.clone(), spec.extract.iter().map(|it| it.name.clone()).collect());
+    let (jobs, notes) = jobs_of(spec, &points, rules)?;
+    let params = points.names;
+    let order = SweepOrder { name, project, command, params, extract, plan, copies, max_running, stop_after, jobs };
+    Ok((order, notes))
+}
+
+fn jobs_of(mut spec: JobSpec, points: &Points, rules: &Rules) -> Result<(Vec<Fresh>, Vec<Note>), Problem> {
+    (spec.by_rule, spec.name) = (None, None);
+    (spec.rerun_of, spec.variables) = (None, vec![]);
+    checks::signal(None, &spec)?;
+    let same = marked(&spec, points);
+    let env = std::mem::take(&mut spec.env);
+    let own_env = spec.env_given.iter().any(|name| env.get(name).is_some_and(|value| value.contains('{')));
+    let shared = Arc::new(JobEnv::of(env.clone()));
+    let (mut jobs, mut notes) = (Vec::with_capacity(points.rows.len()), Vec::new());
+    for row in &points.rows {
+        let (mut job, env) = match own_env {
+            false => (points.job(&spec, row), shared.clone()),
+            true => {
+                let mut job = points.job(&JobSpec { env: env.clone(), ..spec.clone() }, row);
+                let env: Env = std::mem::take(&mut job.env);
+                (job, Arc::new(JobEnv::of(env)))
+            }
+        };
+        notes.extend(rules.fill(&mut job).filter(|note| !notes.contains(note)));
+        match jobs.is_empty() {
+            true => checks::spec(&mut job)?,
+            // Its folder is that of the first.
+            false => checks::past_spec(&mut job)?,
+        }
+        let identity = identity(&job);
+        jobs.push(Fresh { spec: job, env, identity, same, known_as: None });
+    }
+    Ok((jobs, notes))
+}
+
+/// One command, whatever the values are.
+fn marked(spec: &JobSpec, points: &Points) -> Same {
+    let mark = |name: &str| points.names.iter().any(|known| known == name).then_some("#");
+    let command = match &spec.command {
+        Command::Shell(text) => Command::Shell(template::fill(text, mark)),
+        Command::Argv(words) => Command::Argv(words.iter().map(|word| template::fill(word, mark)).collect()),
+    };
+    same(&JobSpec::new(command, spec.cwd.clone()))
+}
+
+fn bad_plan(bad: BadPlan) -> Problem {
+    Problem::BadField { field: "plan".into(), value: bad.error(), want: bad.hint() }
+}
