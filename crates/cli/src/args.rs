@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::commands::{
     attach, cancel, completions, config, demo, doctor, edit, export, first, forget, gpus, help, history, hold, import,
     kill, logs, ls, pause, queue, release, remove, rerun, restart, resume, run, screens, service, show, start, status,
-    stop, wait, why,
+    stop, sweep, wait, why,
 };
 use crate::typed::AddArgs;
 use crate::ui::ColorWhen;
@@ -36,6 +36,7 @@ pub enum Verb {
     Status(status::StatusArgs),
     Add(Box<AddArgs>),
     Run(Box<run::RunArgs>),
+    Sweep(Box<sweep::SweepArgs>),
     Queue(queue::QueueArgs),
     History(history::HistoryArgs),
     Ls(ls::LsArgs),
