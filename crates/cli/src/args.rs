@@ -108,7 +108,11 @@ mod tests {
     }
 
     /// Pages whose commands can be typed as they stand.
-    const PAGES: &[&str] = &[include_str!("../../../docs/coming-from.md"), include_str!("../../../docs/state-file.md")];
+    const PAGES: &[&str] = &[
+        include_str!("../../../docs/coming-from.md"),
+        include_str!("../../../docs/state-file.md"),
+        include_str!("../../../docs/sweeps.md"),
+    ];
 
     /// Commands between backquotes, and lines of blocks, up to the words beside them.
     fn commands(page: &str) -> impl Iterator<Item = &str> {

@@ -1,5 +1,6 @@
 //! From what was typed after `sweep` to what is meant by it. Reads nothing but its arguments.
 
+use nexus_api::command::quote;
 use nexus_api::results::Extract;
 use nexus_api::sweeps::{Axis, BadPlan, Plan, Random, Table, is_sweep_name};
 use nexus_api::template::{self, is_name};
@@ -29,7 +30,7 @@ pub fn words(typed: &[String]) -> Result<Words, Usage> {
             };
             (command, axes.into_iter().filter(|word| !std::ptr::eq(*word, command)).collect())
         }
-        [_, rest @ ..] => return Err(many_words(&others, rest)),
+        [_, rest @ ..] => return Err(many_words(&others, rest, &axes)),
     };
     if matches!(command.as_str(), "ls" | "show" | "csv") {
         let error = format!("{command} stands first: what is behind it is its own");
@@ -44,7 +45,12 @@ fn axis(word: &str) -> Option<Axis> {
     Some(Axis { name: name.into(), values: values.into() })
 }
 
-fn many_words(all: &[&String], rest: &[&String]) -> Usage {
+fn many_words(all: &[&String], rest: &[&String], axes: &[&String]) -> Usage {
+    if let Some(broken) = axes.iter().find(|word| word.ends_with(',')) {
+        let error = format!("{broken} ends with a comma, and {} follows it", rest[0]);
+        return Usage::new(error, format!("no blank behind a comma: {broken}{}", rest[0]));
+    }
+
     let meant = |word: &str| {
         word.split_once('=').filter(|(name, _)| !name.contains(char::is_whitespace)).map(|(a, _)| a.to_string())
     };
@@ -54,7 +60,9 @@ fn many_words(all: &[&String], rest: &[&String]) -> Usage {
     }
     let words: Vec<&str> = all.iter().map(|word| word.as_str()).collect();
     let command = crate::render::text::cut(&words.join(" "), 60);
-    Usage::new("the command of a sweep is one argument, in quotes", format!("nexus sweep \"{command}\" lr=0.1,0.01"))
+    let values: Vec<String> = axes.iter().map(|word| quote(&crate::render::text::cut(word, 40))).collect();
+    let values = if values.is_empty() { "lr=0.1,0.01".into() } else { values.join(" ") };
+    Usage::new("the command of a sweep is one argument, in quotes", format!("nexus sweep \"{command}\" {values}"))
 }
 
 /// What its parameters go through; `from` is what `--from` names, `seed` a new one.
@@ -150,7 +158,8 @@ mod tests {
     #[test]
     fn other_words_are_told() {
         for (typed, error, hint) in [
-            (&["python", "train.py", "lr=1"][..], "one argument, in quotes", "\"python train.py\""),
+            (&["python", "train.py", "lr=1"][..], "one argument, in quotes", "\"python train.py\" lr=1"),
+            (&["train {lr}", "lr=0.1,", "0.01"], "lr=0.1, ends with a comma", "lr=0.1,0.01"),
             (&["train {lr}", "l-r=1"], "\"l-r\" cannot be the name", "letters"),
             (&["train {lr}", "=1"], "\"\" cannot be the name", "letters"),
             (&["lr=1"], "there is no command", "\"train"),
