@@ -78,7 +78,8 @@ impl FromStr for Selector {
         }
         text.parse().map(Selector::Id).map_err(|_| {
             BadSelector(
-                "a job is named by its id (letters, as in abc), a GPU number, last, tag:x, name:x, project:x or /regex/"
+                "a job is named by its id (letters, as in abc), a GPU number, last, tag:x, sweep:x, name:x, project:x or \
+                 /regex/"
                     .into(),
             )
         })

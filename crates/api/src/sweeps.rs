@@ -19,6 +19,17 @@ use crate::jobs::{JobSpec, Note};
 /// The first so many jobs that all fail alike and soon hold the rest, where nothing else is said.
 pub const STOP_AFTER: u32 = 3;
 
+/// Characters of a sweep's name.
+const LONGEST_NAME: usize = 100;
+
+/// Whether this can be the name of a sweep: letters, digits and `-_.`, no sign first.
+pub fn is_sweep_name(text: &str) -> bool {
+    let plain = |letter: u8| letter.is_ascii_alphanumeric() || b"-_.".contains(&letter);
+    text.len() <= LONGEST_NAME
+        && text.bytes().all(plain)
+        && text.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
+}
+
 /// What is asked for: the body of `POST /v1/sweeps`. All of its jobs are queued, or none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewSweep {
@@ -138,5 +149,21 @@ pub struct States {
 impl States {
     pub fn ended(&self) -> u64 {
         self.completed + self.failed + self.killed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_sweeps_are_plain() {
+        for name in ["m", "lr-grid", "2024.1_x"] {
+            assert!(is_sweep_name(name), "{name}");
+        }
+        let long = "x".repeat(101);
+        for name in ["", "-x", ".x", "a b", "a:b", "é", "a/b", &long] {
+            assert!(!is_sweep_name(name), "{name}");
+        }
     }
 }

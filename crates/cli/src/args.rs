@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::commands::{
     attach, cancel, completions, config, demo, doctor, edit, export, first, forget, gpus, help, history, hold, import,
     kill, logs, ls, pause, queue, release, remove, rerun, restart, resume, run, screens, service, show, start, status,
-    stop, wait, why,
+    stop, sweep, wait, why,
 };
 use crate::typed::AddArgs;
 use crate::ui::ColorWhen;
@@ -36,6 +36,7 @@ pub enum Verb {
     Status(status::StatusArgs),
     Add(Box<AddArgs>),
     Run(Box<run::RunArgs>),
+    Sweep(Box<sweep::SweepArgs>),
     Queue(queue::QueueArgs),
     History(history::HistoryArgs),
     Ls(ls::LsArgs),
@@ -107,7 +108,11 @@ mod tests {
     }
 
     /// Pages whose commands can be typed as they stand.
-    const PAGES: &[&str] = &[include_str!("../../../docs/coming-from.md"), include_str!("../../../docs/state-file.md")];
+    const PAGES: &[&str] = &[
+        include_str!("../../../docs/coming-from.md"),
+        include_str!("../../../docs/state-file.md"),
+        include_str!("../../../docs/sweeps.md"),
+    ];
 
     /// Commands between backquotes, and lines of blocks, up to the words beside them.
     fn commands(page: &str) -> impl Iterator<Item = &str> {

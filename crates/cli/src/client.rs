@@ -15,6 +15,7 @@ use nexus_api::log::{self, Place};
 use nexus_api::paths::Home;
 use nexus_api::screens::Screen;
 use nexus_api::service::{Gpu, Machine, OnGpus, Service, SimulatedGpus, Status, Stop};
+use nexus_api::sweeps::{NewSweep, Sweep, SweepQueued};
 use nexus_api::why::Why;
 use serde_json::Value;
 
@@ -95,6 +96,24 @@ impl Client {
     /// Submits jobs, all or none.
     pub async fn submit_all(&self, specs: &[JobSpec]) -> Result<Submitted, CliError> {
         self.post("/v1/jobs", &specs).await
+    }
+
+    /// Queues a sweep, all of its jobs or none.
+    pub async fn new_sweep(&self, sweep: &NewSweep) -> Result<SweepQueued, CliError> {
+        self.post("/v1/sweeps", sweep).await
+    }
+
+    pub async fn sweeps(&self) -> Result<Vec<Sweep>, CliError> {
+        self.get("/v1/sweeps").await
+    }
+
+    pub async fn sweep(&self, name: &str) -> Result<Sweep, CliError> {
+        self.get(&format!("/v1/sweeps/{}", encode(name))).await
+    }
+
+    /// All of its jobs, whatever became of them.
+    pub async fn sweep_jobs(&self, name: &str) -> Result<Vec<Job>, CliError> {
+        self.get(&format!("/v1/sweeps/{}/jobs", encode(name))).await
     }
 
     /// Does something to jobs, all or none, and answers with their state after it.

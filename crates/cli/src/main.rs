@@ -39,7 +39,7 @@ use clap::{CommandFactory, Parser};
 use crate::app::App;
 use crate::commands::{
     add, cancel, completions, config, demo, doctor, edit, first, forget, gpus, help, history, hold, import, kill, logs,
-    ls, pause, queue, release, remove, rerun, restart, resume, service, show, status, stop, wait, why,
+    ls, pause, queue, release, remove, rerun, restart, resume, service, show, status, stop, sweep, wait, why,
 };
 use crate::error::{CliError, code};
 use crate::ui::Ui;
@@ -104,6 +104,7 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
         Verb::Status(args) => status::run(args, app, app.reader()).await,
         Verb::Add(args) => add::run(*args, raw, app).await,
         Verb::Run(args) => commands::run::run(*args, raw, app).await,
+        Verb::Sweep(args) => sweep::run(*args, app).await,
         Verb::Queue(args) => queue::run(args, app).await,
         Verb::History(args) => history::run(args, app).await,
         Verb::Ls(args) => ls::run(args, app).await,

@@ -35,6 +35,9 @@ pub fn told(error: clap::Error, raw: &[OsString]) -> ExitCode {
             let mut told = in_our_form(&error);
             let verb = typed_verb(raw);
             let usage = help::usage_line(Cli::command(), verb.as_deref().unwrap_or_default());
+            if verb.as_deref() == Some("sweep") && error.kind() == ErrorKind::UnknownArgument {
+                told.why = Some("the command of a sweep is one argument: its own options stand in its quotes".into());
+            }
             told.hint.get_or_insert_with(|| match verb {
                 Some(verb) if verb.contains(' ') => format!("nexus {verb} --help"),
                 Some(verb) => format!("nexus help {verb}"),

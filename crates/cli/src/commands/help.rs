@@ -12,6 +12,7 @@ const FIRST_PAGE: &[(&str, &str)] = &[
     ("", "show queue, history and GPUs (-w: live)"),
     ("add \"command\"", "add a job to the queue"),
     ("run \"command\"", "add it, stay with it, exit as it exits"),
+    ("sweep \"cmd {x}\" x=1,2", "add it once for each value, or combination of values"),
     ("queue", "show pending jobs"),
     ("history", "show ended jobs"),
     ("logs [id]", "show what a job printed (-f: follow)"),
@@ -47,6 +48,7 @@ Jobs are named by selectors, wherever an id is taken; several at once are fine.
   0            the job on GPU 0
   box:0        the job on GPU 0 of the machine box (local is this one)
   tag:x        jobs with this tag
+  sweep:x      jobs of this sweep
   name:x       jobs with this name
   project:x    jobs of this project
   /regex/      jobs whose command matches
@@ -134,6 +136,7 @@ pub fn nearest_verb(nexus: &Command, typed: &str) -> Option<String> {
         "list" | "ps" | "squeue" | "jobs" => Some("ls"),
         "submit" | "sbatch" | "enqueue" | "push" => Some("add"),
         "srun" | "exec" => Some("run"),
+        "matrix" | "array" | "grid" => Some("sweep"),
         "explain" | "reason" => Some("why"),
         "scancel" | "abort" => Some("cancel"),
         "info" | "describe" | "inspect" => Some("show"),

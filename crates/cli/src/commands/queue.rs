@@ -13,9 +13,13 @@ use crate::render::reason::Capacity;
 /// Show pending jobs: position, id, reason, whole command
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
-Example:
-  nexus queue")]
+Examples:
+  nexus queue
+  nexus queue --expand")]
 pub struct QueueArgs {
+    /// Shows each job of a sweep; on a terminal one with more than 5 that wait is a single row
+    #[arg(long)]
+    pub expand: bool,
     /// Prints the jobs as JSON
     #[arg(long)]
     pub json: bool,
@@ -31,7 +35,11 @@ pub async fn run(args: QueueArgs, app: &App) -> Result<ExitCode, CliError> {
     } else {
         let capacity = Capacity::of(&client.status(false).await?);
         let heads = app.ui.out_is_terminal();
-        app.ui.data(&render::queue::queue(&jobs, capacity, &Zoned::now(), heads, app.ui.paint()))?;
+        let rows = match heads && !args.expand && render::queue::can_collapse(&jobs) {
+            true => render::queue::collapsed(&jobs, &client.sweeps().await?, capacity, &Zoned::now()),
+            false => render::queue::rows(&jobs, capacity, &Zoned::now()),
+        };
+        app.ui.data(&render::queue::queue(&rows, heads, app.ui.paint()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -19,6 +19,8 @@ pub mod samples;
 pub mod screens;
 pub mod show;
 pub mod status;
+pub mod sweep;
+pub mod sweep_csv;
 pub mod table;
 pub mod text;
 pub mod time;

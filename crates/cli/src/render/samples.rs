@@ -4,6 +4,7 @@ use jiff::Zoned;
 use nexus_api::amount::GpuAmount;
 use nexus_api::jobs::{GpusMissing, Job, JobRequest, Run, State, Waiting};
 use nexus_api::service::{Gpu, GpuProcess, Machine, Obstacle, RecentFailure, Status};
+use nexus_api::sweeps::{Axis, Plan, STOP_AFTER, States, Sweep};
 
 pub fn now() -> Zoned {
     "2024-10-24T17:45:00+02:00[Europe/Berlin]".parse().unwrap()
@@ -125,6 +126,27 @@ pub fn ended(id: &str, state: State, reason: &str) -> Job {
         ended_at: Some("2024-10-24T13:32:10Z".into()),
         runtime_seconds: Some(130.0),
         ..running(id, &[0])
+    }
+}
+
+/// Ten jobs over two values and five.
+pub fn sweep(name: &str) -> Sweep {
+    let axis = |name: &str, values: &str| Axis { name: name.into(), values: values.into() };
+    Sweep {
+        name: name.into(),
+        project: None,
+        command: "train --lr {lr} --seed {seed}".into(),
+        params: vec!["lr".into(), "seed".into()],
+        extract: vec![],
+        plan: Plan { axes: vec![axis("lr", "0.1,0.01"), axis("seed", "1..5")], ..Plan::default() },
+        copies: 1,
+        jobs: 10,
+        states: States { queued: 7, running: 2, failed: 1, ..States::default() },
+        max_running: None,
+        stop_after: STOP_AFTER,
+        stopped: None,
+        submitted_at: "2024-10-24T13:00:00Z".into(),
+        expected_end: Some("2024-10-24T16:30:00Z".into()),
     }
 }
 

@@ -24,6 +24,11 @@ fn the_command_reference_is_what_help_says() {
         let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
         text.push_str(&format!("\n## nexus config {below} --help\n\n```\n{}\n```\n", lines.join("\n")));
     }
+    for below in ["ls", "show", "csv"] {
+        let help = nexus.ok(&["sweep", below, "--help"]);
+        let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+        text.push_str(&format!("\n## nexus sweep {below} --help\n\n```\n{}\n```\n", lines.join("\n")));
+    }
     compare("docs/cli.md", &text);
 }
 

@@ -47,6 +47,7 @@ impl fmt::Display for Value<'_> {
         match self {
             Value::Number(number) => write!(f, "{number}"),
             Value::Truth(truth) => write!(f, "{truth}"),
+            Value::Given(text) if self.number().is_some() => f.write_str(text.trim()),
             Value::Text(text) | Value::Given(text) => write!(f, "{text:?}"),
         }
     }
@@ -91,7 +92,8 @@ pub fn compare(left: Value, order: Order, right: Value) -> Result<bool, String> 
         (None, None, Some(left), Some(right)) => Some(left.cmp(right)),
         _ => None,
     };
-    let ordering = ordering.ok_or_else(|| format!("{left} and {right} cannot be told larger or smaller"))?;
+    let ordering =
+        ordering.ok_or_else(|| format!("{left} and {right} are of different kinds, and neither is the smaller"))?;
     Ok(match order {
         Order::Less => ordering == Ordering::Less,
         Order::AtMost => ordering != Ordering::Greater,

@@ -63,6 +63,8 @@ mod start_overrides;
 mod state_file;
 mod status;
 mod stop;
+mod sweep;
+mod sweep_plans;
 mod unique;
 mod usage;
 mod wait;
