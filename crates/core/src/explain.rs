@@ -34,7 +34,7 @@ impl<'a> Explainer<'a> {
     pub fn job(&mut self, id: JobId) -> Option<Waiting> {
         let job = self.world.job(id)?;
         match job.state {
-            State::Active(_) => None,
+            State::Active(_) | State::Copying { .. } => None,
             State::Held => Some(Waiting::Held),
             State::Queued { .. } if !self.world.parents(id).is_empty() => {
                 let parents = self.world.parents(id);

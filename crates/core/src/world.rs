@@ -27,6 +27,7 @@ pub struct World {
     children: BTreeMap<JobId, BTreeSet<JobId>>,
     held: u64,
     active: BTreeSet<JobId>,
+    copying: BTreeSet<JobId>,
     machines: BTreeMap<MachineId, Machine>,
     /// By the card, not by its number.
     paused_gpus: BTreeSet<(MachineId, String)>,
@@ -99,6 +100,11 @@ impl World {
         })
     }
 
+    /// Jobs whose results are being copied.
+    pub fn copying(&self) -> impl Iterator<Item = JobId> {
+        self.copying.iter().copied()
+    }
+
     pub fn machines(&self) -> impl Iterator<Item = &Machine> {
         self.machines.values()
     }
@@ -161,7 +167,7 @@ impl World {
 
     /// Waiting jobs, held ones included.
     pub fn pending(&self) -> u64 {
-        (self.jobs.len() - self.active.len()) as u64
+        (self.jobs.len() - self.active.len() - self.copying.len()) as u64
     }
 
     pub fn held(&self) -> u64 {
@@ -238,7 +244,7 @@ impl World {
             }),
             Event::StopAsked { run, cause } => self.change_run(*run, |run| run.stop = Some(*cause)),
             Event::Peaked { run, mib } => self.change_run(*run, |run| run.peak_mib = *mib),
-            // What becomes of the job follows at once, as Requeued or JobEnded.
+            // What becomes of the job follows at once, as Requeued, Copying or JobEnded.
             Event::RunEnded { run, .. } => self.run_ended(*run),
             Event::Requeued { job, why, not_before, raise } => self.change(
                 *job,
@@ -256,6 +262,8 @@ impl World {
                 },
                 None,
             ),
+            Event::Copying { job, at } => self.change(*job, |job| job.state = State::Copying { ended_at: *at }, None),
+            Event::CopyStopped { .. } => {}
             Event::JobEnded { job, end, .. } => self.job_ended(*job, end),
             Event::QueuePaused(pause) => self.queue_pause = Some(*pause),
             Event::QueueResumed => (self.queue_pause, self.failures) = (None, 0),
@@ -274,7 +282,7 @@ impl World {
     }
 
     fn submitted(&mut self, new: &NewJob) {
-        let Needs { request, same, retries, retry_on_timeout, .. } = new.needs;
+        let Needs { request, same, retries, retry_on_timeout, copies, .. } = new.needs;
         let job = Job {
             id: new.id,
             request,
@@ -282,6 +290,7 @@ impl World {
             same,
             place: Place { priority: i64::from(new.priority), turn: self.next_turn },
             retries: Retries { allowed: retries, on_timeout: retry_on_timeout, ..Retries::default() },
+            copies,
             runs: 0,
             state: if new.held { State::Held } else { State::Queued { not_before: None } },
         };
@@ -301,6 +310,7 @@ impl World {
                 (job.request, job.raise, job.same) = (needs.request, None, needs.same);
                 job.retries.allowed = needs.retries;
                 job.retries.on_timeout = needs.retry_on_timeout;
+                job.copies = needs.copies;
             },
             Some(needs.after.clone()),
         );
@@ -399,6 +409,9 @@ impl World {
             State::Active(_) => {
                 self.active.insert(job.id);
             }
+            State::Copying { .. } => {
+                self.copying.insert(job.id);
+            }
         }
     }
 
@@ -419,6 +432,9 @@ impl World {
             }
             State::Active(_) => {
                 self.active.remove(&job.id);
+            }
+            State::Copying { .. } => {
+                self.copying.remove(&job.id);
             }
         }
     }

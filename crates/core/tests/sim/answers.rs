@@ -70,6 +70,7 @@ pub fn revised_rightly(before: &World, after: &World, revision: &Revision) {
         if let Some(wanted) = &edit.needs {
             let retries = (job.retries.allowed, job.retries.on_timeout) == (wanted.retries, wanted.retry_on_timeout);
             assert!(retries && (job.request, job.same) == (wanted.request, wanted.same), "{edit:?} became {job:?}");
+            assert_eq!(job.copies, wanted.copies, "{edit:?} became {job:?}");
             assert_eq!(job.raise, None, "{edit:?} became {job:?}");
             let live = wanted.after.iter().filter(|parent| after.job(parent.job).is_some());
             assert!(live.eq(after.parents(id)), "{edit:?}, and it comes after {:?}", after.parents(id));

@@ -34,7 +34,7 @@ impl Disk {
 
     pub fn world(&self) -> World {
         let world = World::restore(self.jobs.values().cloned(), self.queue_pause, self.next_turn);
-        let waits = |id: &&JobId| !matches!(self.jobs[id].state, State::Active(_));
+        let waits = |id: &&JobId| self.jobs[id].state.waits();
         let parents = self.after.keys().filter(waits).map(|id| (*id, self.after[id].clone()));
         let learned = self.learned.iter().map(|(same, mib)| (*same, *mib));
         world.with_paused_gpus(self.paused_gpus.iter().cloned()).with_parents(parents).with_learned(learned)
@@ -64,6 +64,7 @@ impl Disk {
                     let job = self.job(*id);
                     (job.request, job.raise, job.same) = (needs.request, None, needs.same);
                     (job.retries.allowed, job.retries.on_timeout) = (needs.retries, needs.retry_on_timeout);
+                    job.copies = needs.copies;
                 }
             }
             Event::Planned { run, lease, at } => {
@@ -77,6 +78,7 @@ impl Disk {
             Event::StopAsked { run, cause } => self.active(*run).stop = Some(*cause),
             Event::Peaked { run, mib } => self.active(*run).peak_mib = *mib,
             Event::Requeued { job, why, not_before, raise } => self.requeued(*job, *why, *not_before, *raise),
+            Event::Copying { job, at } => self.job(*job).state = State::Copying { ended_at: *at },
             Event::JobEnded { job, end, .. } => {
                 self.jobs.remove(job).expect("only a live job ends");
                 self.asked.remove(job);
@@ -96,7 +98,7 @@ impl Disk {
                 let known = self.learned.entry(same).or_default();
                 *known = peak_mib.max(*known);
             }
-            Event::MachineRead(_) | Event::DiskFull { .. } | Event::Stopping => {}
+            Event::CopyStopped { .. } | Event::MachineRead(_) | Event::DiskFull { .. } | Event::Stopping => {}
         }
     }
 
@@ -113,6 +115,7 @@ impl Disk {
                 on_timeout: new.needs.retry_on_timeout,
                 start_failures: 0,
             },
+            copies: new.needs.copies,
             runs: 0,
             state: if new.held { State::Held } else { State::Queued { not_before: None } },
         };
