@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     attach, cancel, completions, config, demo, doctor, edit, export, first, forget, gpus, help, history, hold, import,
-    kill, logs, ls, pause, queue, release, remove, rerun, restart, resume, run, screens, service, show, start, status,
+    kill, logs, ls, pause, queue, release, remove, rerun, restart, results, resume, run, screens, service, show, start, status,
     stop, wait, why,
 };
 use crate::typed::AddArgs;
@@ -53,6 +53,7 @@ pub enum Verb {
     Rerun(rerun::RerunArgs),
     Import(import::ImportArgs),
     Wait(wait::WaitArgs),
+    Results(results::ResultsArgs),
     Export(export::ExportArgs),
     Forget(forget::ForgetArgs),
     Gpus(gpus::GpusArgs),

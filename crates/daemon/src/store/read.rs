@@ -7,7 +7,7 @@ use nexus_api::jobs::{JobSpec, RunOutcome, State};
 use nexus_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
-use super::StoreError;
+use super::{Left, StoreError};
 use super::restore::gpu_set;
 use super::spec::StoredSpec;
 use crate::identity::{Identity, are_identical};
@@ -47,6 +47,9 @@ pub struct JobRow {
     pub dir: Option<PathBuf>,
     /// The job that it was to come after, and that did not complete.
     pub failed_by: Option<String>,
+    /// When the newest run ended.
+    pub run_ended_at: Option<Time>,
+    pub left: Left,
 }
 
 impl JobRow {
@@ -91,7 +94,7 @@ pub(super) const JOB: &str = "SELECT jobs.n, id, state, reason, exit_code, signa
         (SELECT group_concat(tag, char(10)) FROM tags WHERE tags.n = jobs.n),
         submitted_at, jobs.started_at, jobs.ended_at,
         runs.machine, runs.gpus, runs.simulated, runs.pid, runs.outcome, place_priority, turn, runs.dir,
-        failed_by
+        failed_by, runs.ended_at, found, results, results_state, results_error
     FROM jobs LEFT JOIN runs ON runs.n = jobs.n AND runs.number = jobs.runs";
 
 impl Reader<'_> {
@@ -166,7 +169,7 @@ impl Reader<'_> {
         }
         let mut rows = self.list_ended(&ended, since, filter.limit)?;
         if [State::Starting, State::Running, State::Copying].iter().any(wanted) {
-            let active = self.active()?.into_iter();
+            let active = self.active()?.into_iter().chain(self.copying()?);
             rows.extend(active.filter(|row| wanted(&row.state) && row.submitted_at.0 >= since));
         }
         if [State::Held, State::Queued].iter().any(wanted) {
@@ -342,7 +345,7 @@ impl Reader<'_> {
             .map_err(|source| self.fail(source))
     }
 
-    fn jobs(&self, sql: &str, parameters: impl Params) -> Result<Vec<JobRow>, StoreError> {
+    pub(super) fn jobs(&self, sql: &str, parameters: impl Params) -> Result<Vec<JobRow>, StoreError> {
         self.db
             .prepare_cached(sql)
             .and_then(|mut statement| statement.query_map(parameters, job_row)?.collect())
@@ -382,6 +385,8 @@ pub(super) fn job_row(row: &Row) -> rusqlite::Result<JobRow> {
         place: (row.get(18)?, row.get(19)?),
         dir: row.get::<_, Option<String>>(20)?.map(PathBuf::from),
         failed_by: row.get(21)?,
+        run_ended_at: row.get::<_, Option<i64>>(22)?.map(Time),
+        left: Left::of(row, 23)?,
     })
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use nexus_api::env::{Env, split_secrets};
 use nexus_api::jobs::JobSpec;
+use nexus_api::results::Found;
 use nexus_api::run_dir;
 use nexus_core::event::{Event, NewJob, QueuePause, Requeue};
 use nexus_core::ids::{JobId, MachineId, RunId};
@@ -17,7 +18,7 @@ use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::spec::{StoredSpec, env_text, stored_spec};
-use super::{Store, StoreError, WatchChange};
+use super::{Copied, Store, StoreError, WatchChange};
 use crate::identity::{Identity, identity};
 use crate::words;
 
@@ -37,6 +38,9 @@ pub struct Batch {
     pub tidied: Vec<RunId>,
     pub meta: Vec<(&'static str, String)>,
     pub watches: Vec<WatchChange>,
+    /// What the output of runs that end said of their results.
+    pub found: BTreeMap<RunId, Found>,
+    pub copied: Vec<Copied>,
     /// Which GPUs do not exist.
     pub simulated: GpuSet,
     /// Where new runs keep their files.
@@ -50,6 +54,7 @@ impl Batch {
             && self.tidied.is_empty()
             && self.meta.is_empty()
             && self.watches.is_empty()
+            && self.copied.is_empty()
     }
 }
 
@@ -122,6 +127,9 @@ impl Writer<'_> {
         for event in &batch.events {
             self.event(event, batch)?;
         }
+        for copied in &batch.copied {
+            self.copied(copied)?;
+        }
         for job in &batch.forgotten {
             self.forget(*job)?;
         }
@@ -191,7 +199,12 @@ impl Writer<'_> {
                     params![run.job.as_str(), run.number, word],
                 )?;
             }
-            Event::RunEnded { run, outcome, at } => self.run_ended(*run, outcome, *at)?,
+            Event::RunEnded { run, outcome, at } => {
+                self.run_ended(*run, outcome, *at)?;
+                self.found(*run, batch.found.get(run))?;
+            }
+            Event::Copying { job, .. } => self.copying(*job)?,
+            Event::CopyStopped { job } => self.copy_stopped(*job)?,
             Event::Peaked { run, mib } => {
                 self.run(
                     "UPDATE runs SET peak_mib = ?3 WHERE n = (SELECT n FROM jobs WHERE id = ?1) AND number = ?2",
@@ -404,6 +417,8 @@ impl Writer<'_> {
         let (state, reason) = words::end(end);
         let (code, signal) = match self.last_outcome.take() {
             Some((run, outcome)) if run.job == job => words::exit_of(&outcome),
+            // Its results were copied since.
+            _ if *end == End::Completed => (Some(0), None),
             _ => (None, None),
         };
         let failed_by = match end {
