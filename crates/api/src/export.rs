@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::env::Env;
 use crate::jobs::{Job, RetryOn, Run, Session};
+use crate::results::Extract;
 
 /// Format of a line. A newer one is refused by those who read it.
 pub const FORMAT: u32 = 1;
@@ -57,6 +58,11 @@ pub struct Beside {
     pub hold: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_of: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extract: Vec<Extract>,
+    /// Why the copy of its results failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results_error: Option<String>,
     /// The job that it was to come after, and that did not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_by: Option<String>,

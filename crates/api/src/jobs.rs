@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::amount::{GpuAmount, Vram};
 use crate::command::Command;
 use crate::env::Env;
-use crate::results::Extract;
+use crate::results::{Copy as ResultsCopy, Extract};
 
 /// What is asked for: the body of a submission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -362,6 +362,17 @@ pub struct JobDetail {
     pub retry_on: Vec<RetryOn>,
     #[serde(default)]
     pub unique: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extract: Vec<Extract>,
+    /// The folder for results of its own, where something is in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results_folder: Option<String>,
+    /// Why the last copy of its results failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results_error: Option<String>,
+    /// How far the copy is, while it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results_copy: Option<ResultsCopy>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -90,6 +90,11 @@ impl Home {
         self.dir.join("checkpoints")
     }
 
+    /// Where jobs put results that are not copied yet, a folder each.
+    pub fn results(&self) -> PathBuf {
+        self.dir.join("results")
+    }
+
     pub fn default_log_dir(&self) -> PathBuf {
         self.dir.join("logs")
     }

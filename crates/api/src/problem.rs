@@ -166,6 +166,7 @@ impl Problem {
                 "forget" => format!("job {id} cannot be forgotten"),
                 "attach" => format!("job {id} cannot be attached to"),
                 "edit" => format!("job {id} cannot be changed"),
+                "results" => format!("results of job {id} cannot be copied"),
                 option if option.starts_with("edit ") => {
                     format!("{} of job {id} cannot be changed", option.trim_start_matches("edit "))
                 }
@@ -278,6 +279,7 @@ impl Problem {
                 ("kill", State::Held | State::Queued) => format!("nexus remove {id}"),
                 ("remove" | "hold" | "first", State::Starting | State::Running) => format!("nexus kill {id}"),
                 ("release", State::Queued) => return None,
+                ("results", _) => format!("nexus wait {id}, then try again"),
                 ("attach", state) if state.has_ended() => format!("nexus logs {id}"),
                 ("attach", _) => format!("nexus logs -f {id} shows its output from the start, nexus wait {id} waits"),
                 ("forget", State::Held | State::Queued) => format!("nexus remove {id}"),

@@ -6,6 +6,8 @@ use nexus_core::ids::RunId;
 use nexus_core::run::{Memory, Outcome};
 use serde::{Deserialize, Serialize};
 
+use crate::results::{Extract, Found};
+
 /// Format of everything here. A shim of an older release must still be understood.
 pub const FORMAT: u32 = 1;
 
@@ -97,6 +99,12 @@ pub struct RunSpec {
     /// Where the job keeps what it wants to go on from; made by the shim, and removed if nothing is in it at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_dir: Option<PathBuf>,
+    /// Where the job puts results; made and removed as the folder of checkpoints is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results_dir: Option<PathBuf>,
+    /// Values to take from what it prints.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extract: Vec<Extract>,
 }
 
 /// The session of GNU screen that a run is to be shown in.
@@ -211,6 +219,9 @@ pub struct ExitRecord {
     /// Which memory it failed for want of, as far as anything tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oom: Option<Oom>,
+    /// What it said of its results.
+    #[serde(default, skip_serializing_if = "Found::is_nothing")]
+    pub found: Found,
 }
 
 /// Which memory did not suffice.

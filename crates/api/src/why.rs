@@ -27,4 +27,7 @@ pub struct Why {
     /// The job that it was to come after, and that did not complete.
     #[serde(default)]
     pub failed_by: Option<String>,
+    /// Why the last copy of its results failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results_error: Option<String>,
 }

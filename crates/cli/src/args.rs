@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     attach, cancel, completions, config, demo, doctor, edit, export, first, forget, gpus, help, history, hold, import,
-    kill, logs, ls, pause, queue, release, remove, rerun, restart, resume, run, screens, service, show, start, status,
-    stop, sweep, wait, why,
+    kill, logs, ls, pause, queue, release, remove, rerun, restart, results, resume, run, screens, service, show, start,
+    status, stop, sweep, wait, why,
 };
 use crate::typed::AddArgs;
 use crate::ui::ColorWhen;
@@ -54,6 +54,7 @@ pub enum Verb {
     Rerun(rerun::RerunArgs),
     Import(import::ImportArgs),
     Wait(wait::WaitArgs),
+    Results(results::ResultsArgs),
     Export(export::ExportArgs),
     Forget(forget::ForgetArgs),
     Gpus(gpus::GpusArgs),

@@ -13,6 +13,7 @@ use nexus_api::import::{Import, Imported, Watch, Watched, Watching};
 use nexus_api::jobs::{Action, Job, JobDetail, JobQuery, JobSpec, OnJobs, Rerun, Submitted};
 use nexus_api::log::{self, Place};
 use nexus_api::paths::Home;
+use nexus_api::results::{CopyResults, Results};
 use nexus_api::screens::Screen;
 use nexus_api::service::{Gpu, Machine, OnGpus, Service, SimulatedGpus, Status, Stop};
 use nexus_api::sweeps::{NewSweep, Sweep, SweepQueued};
@@ -183,6 +184,15 @@ impl Client {
             }
             .into()),
         }
+    }
+
+    pub async fn results(&self, id: &str) -> Result<Results, CliError> {
+        self.get(&format!("/v1/jobs/{}/results", encode(id))).await
+    }
+
+    /// Begins a copy of what a job left; [`Client::results`] tells how it goes.
+    pub async fn copy_results(&self, id: &str, wish: &CopyResults) -> Result<Results, CliError> {
+        self.post(&format!("/v1/jobs/{}/results", encode(id)), wish).await
     }
 
     pub async fn why(&self, id: &str) -> Result<Why, CliError> {

@@ -39,7 +39,7 @@ use clap::{CommandFactory, Parser};
 use crate::app::App;
 use crate::commands::{
     add, cancel, completions, config, demo, doctor, edit, first, forget, gpus, help, history, hold, import, kill, logs,
-    ls, pause, queue, release, remove, rerun, restart, resume, service, show, status, stop, sweep, wait, why,
+    ls, pause, queue, release, remove, rerun, restart, results, resume, service, show, status, stop, sweep, wait, why,
 };
 use crate::error::{CliError, code};
 use crate::ui::Ui;
@@ -122,6 +122,7 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
         Verb::Rerun(args) => rerun::run(args, app).await,
         Verb::Import(args) => import::run(args, app).await,
         Verb::Wait(args) => wait::run(args, app).await,
+        Verb::Results(args) => results::run(args, app).await,
         Verb::Export(args) => commands::export::run(args, app).await,
         Verb::Forget(args) => forget::run(args, app).await,
         Verb::Gpus(args) => gpus::run(args, app).await,

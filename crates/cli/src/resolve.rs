@@ -40,6 +40,7 @@ pub fn resolve(args: &AddArgs, around: Surroundings) -> Result<JobSpec, Usage> {
     let (conda, venv) = values::environments(args.conda.as_deref(), args.venv.as_deref())?;
     let (env, env_given) = env(args, around.env, &around.env_files)?;
     let out = args.out.as_ref().map(|file| text_of("--out", absolute(file, &around.cwd))).transpose()?;
+    let results = args.results.as_ref().map(|dir| text_of("--results", absolute(dir, &around.cwd))).transpose()?;
     let cwd = text_of("--cwd", cwd)?;
     Ok(JobSpec {
         env,
@@ -62,6 +63,8 @@ pub fn resolve(args: &AddArgs, around: Surroundings) -> Result<JobSpec, Usage> {
         session: args.screen.then_some(Session::Screen),
         conda,
         venv,
+        results,
+        extract: values::extract(&args.extract)?,
         gpu_arg: args.gpu_arg.as_deref().map(values::gpu_arg).transpose()?,
         ..JobSpec::new(command, cwd)
     })

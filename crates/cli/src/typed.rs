@@ -85,6 +85,12 @@ pub struct AddArgs {
     /// A further copy of its output, appended to this file
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Copies what it leaves behind into a folder of its own in this one, once it has succeeded (nexus help results)
+    #[arg(long, value_name = "DIR")]
+    pub results: Option<PathBuf>,
+    /// Takes a value from its output: the last match of the pattern's first group, as in 'loss=loss: ([0-9.]+)'
+    #[arg(long, value_name = "NAME=REGEX")]
+    pub extract: Vec<String>,
     /// A tag, for tag:x
     #[arg(long)]
     pub tag: Vec<String>,

@@ -2,6 +2,7 @@
 
 use nexus_api::amount::{GpuAmount, NoAmount, Vram};
 use nexus_api::jobs::{RetryOn, SignalBefore};
+use nexus_api::results::Extract;
 use nexus_api::{queue_text, values};
 
 use crate::error::Usage;
@@ -50,6 +51,13 @@ pub fn gpus(text: &str) -> Result<GpuAmount, Usage> {
 /// `8G`, `auto`
 pub fn vram(text: &str) -> Result<Vram, Usage> {
     queue_text::vram(text).map_err(|error| Usage::new(format!("--vram: {error}"), "--vram 8G, or --vram auto"))
+}
+
+/// `loss=final loss: ([0-9.]+)`, each name once.
+pub fn extract(typed: &[String]) -> Result<Vec<Extract>, Usage> {
+    let bad = |error: String| Usage::new(format!("--extract: {error}"), "--extract 'loss=final loss: ([0-9.]+)'");
+    let list = typed.iter().map(|text| Extract::read(text)).collect::<Result<Vec<_>, _>>().map_err(bad)?;
+    Extract::list_text(&list).map_or(Ok(vec![]), |text| Extract::read_list(&text)).map_err(bad)
 }
 
 /// In MiB.

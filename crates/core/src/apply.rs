@@ -96,6 +96,10 @@ pub enum Report {
         run: RunId,
         ran: bool,
     },
+    /// The copy of what a job left behind has come to its end, in whichever way.
+    CopyEnded {
+        job: JobId,
+    },
     Machine(Machine),
     /// Whether there is too little room on disk to start anything.
     Disk {
@@ -124,26 +128,25 @@ pub fn command(world: &mut World, command: Command, now: Time) -> Result<Vec<Eve
         Command::Submit(jobs) => jobs.into_iter().map(Event::Submitted).collect(),
         Command::Kill(ids) => each(world, &ids, |job| match &job.state {
             State::Active(run) => Some(stop(run.id, run.stop)),
-            _ => None,
+            State::Copying { ended_at } => Some(copy_stopped(job.id, *ended_at)),
+            State::Held | State::Queued { .. } => None,
         })?,
-        Command::Remove(ids) => each(world, &ids, |job| match &job.state {
-            State::Active(_) => None,
-            _ => Some(removed(job.id, now)),
-        })?,
+        Command::Remove(ids) => each(world, &ids, |job| job.state.waits().then(|| removed(job.id, now)))?,
         Command::Cancel(ids) => each(world, &ids, |job| match &job.state {
             State::Active(run) => Some(stop(run.id, run.stop)),
-            _ => Some(removed(job.id, now)),
+            State::Copying { ended_at } => Some(copy_stopped(job.id, *ended_at)),
+            State::Held | State::Queued { .. } => Some(removed(job.id, now)),
         })?,
         Command::Hold(ids) => each(world, &ids, |job| match job.state {
             State::Held => Some(vec![]),
             State::Queued { .. } => Some(vec![Event::Held { job: job.id }]),
-            State::Active(_) => None,
+            State::Active(_) | State::Copying { .. } => None,
         })?,
         Command::Release(ids) => {
             let events = each(world, &ids, |job| match job.state {
                 State::Held => Some(vec![Event::Released { job: job.id }]),
                 State::Queued { .. } => Some(vec![]),
-                State::Active(_) => None,
+                State::Active(_) | State::Copying { .. } => None,
             })?;
             sweeps::released(world, &ids).chain(events).collect()
         }
@@ -186,6 +189,10 @@ pub fn report(world: &mut World, report: Report, policy: &Policy, now: Time) -> 
             Some(_) => vec![],
             None => peaks(world, &machine).chain([Event::MachineRead(machine.clone())]).collect(),
         },
+        Report::CopyEnded { job } => match world.job(job).map(|job| &job.state) {
+            Some(State::Copying { ended_at }) => vec![Event::JobEnded { job, end: End::Completed, at: *ended_at }],
+            _ => vec![],
+        },
         Report::Disk { full } if full != world.disk_full() => vec![Event::DiskFull { full }],
         Report::Disk { .. } => vec![],
     };
@@ -195,16 +202,16 @@ pub fn report(world: &mut World, report: Report, policy: &Policy, now: Time) -> 
 /// The command with only those jobs that it fits now: for jobs named as a group, of which one may have
 /// ended since.
 pub fn narrowed(world: &World, command: Command) -> Command {
-    let is_active = |id: &JobId| matches!(world.job(*id).map(|job| &job.state), Some(State::Active(_)));
+    let waits = |id: &JobId| world.job(*id).is_some_and(|job| job.state.waits());
     let is_live = |id: &JobId| world.job(*id).is_some();
     let only = |ids: Vec<JobId>, fits: &dyn Fn(&JobId) -> bool| ids.into_iter().filter(fits).collect();
     match command {
-        Command::Kill(ids) => Command::Kill(only(ids, &is_active)),
+        Command::Kill(ids) => Command::Kill(only(ids, &|id| is_live(id) && !waits(id))),
         Command::Cancel(ids) => Command::Cancel(only(ids, &is_live)),
-        Command::Remove(ids) => Command::Remove(only(ids, &|id| is_live(id) && !is_active(id))),
-        Command::Hold(ids) => Command::Hold(only(ids, &|id| is_live(id) && !is_active(id))),
-        Command::Release(ids) => Command::Release(only(ids, &|id| is_live(id) && !is_active(id))),
-        Command::First(ids) => Command::First(only(ids, &|id| is_live(id) && !is_active(id))),
+        Command::Remove(ids) => Command::Remove(only(ids, &waits)),
+        Command::Hold(ids) => Command::Hold(only(ids, &waits)),
+        Command::Release(ids) => Command::Release(only(ids, &waits)),
+        Command::First(ids) => Command::First(only(ids, &waits)),
         other => other,
     }
 }
@@ -228,6 +235,7 @@ fn run_ended(world: &World, id: RunId, outcome: Outcome, at: Time, policy: &Poli
             let raise = raise(world, job, run, &end);
             events.push(Event::Requeued { job: job.id, why, not_before: Some(now.after(wait)), raise });
         }
+        None if job.copies && end == End::Completed => events.push(Event::Copying { job: job.id, at }),
         None => {
             let failed = matches!(end, End::Failed(_));
             events.push(Event::JobEnded { job: job.id, end, at });
@@ -298,6 +306,11 @@ fn stop(run: RunId, asked: Option<StopCause>) -> Vec<Event> {
     }
 }
 
+/// What was done is done: only the copy is given up.
+fn copy_stopped(job: JobId, ended_at: Time) -> Vec<Event> {
+    vec![Event::CopyStopped { job }, Event::JobEnded { job, end: End::Completed, at: ended_at }]
+}
+
 fn removed(job: JobId, at: Time) -> Vec<Event> {
     vec![Event::JobEnded { job, end: End::Killed(KillReason::Removed), at }]
 }
@@ -310,7 +323,7 @@ fn first(world: &World, ids: &[JobId]) -> Result<Vec<Event>, Refusal> {
     for id in ids {
         match world.job(*id).map(|job| &job.state) {
             None => return Err(Refusal::NotLive(*id)),
-            Some(State::Active(_)) => return Err(Refusal::WrongState(*id)),
+            Some(state) if !state.waits() => return Err(Refusal::WrongState(*id)),
             Some(_) => {}
         }
     }

@@ -129,7 +129,7 @@ fn as_asked(world: &World, run: &Run, job: &Job) -> Result<(), String> {
 
 fn indices_match(world: &World) -> Result<(), String> {
     let ready: u64 = world.ready().values().map(|bucket| bucket.len() as u64).sum();
-    let (mut held, mut queued, mut delayed, mut active) = (0, 0, 0, 0);
+    let (mut held, mut queued, mut delayed, mut active, mut copying) = (0, 0, 0, 0, 0);
     for job in world.jobs() {
         if let Some(parent) = world.parents(job.id).iter().find(|parent| world.job(parent.job).is_none()) {
             return Err(format!("{} waits for {}, which is gone", job.id, parent.job));
@@ -141,18 +141,23 @@ fn indices_match(world: &World) -> Result<(), String> {
             State::Queued { not_before: None } => queued += 1,
             State::Queued { not_before: Some(_) } => delayed += 1,
             State::Active(_) => active += 1,
+            State::Copying { .. } if !job.copies => return Err(format!("{} has nothing to copy", job.id)),
+            State::Copying { .. } => copying += 1,
         }
     }
     if held != world.held()
         || active != world.active_runs().count() as u64
+        || copying != world.copying().count() as u64
+        || world.pending() + active + copying != world.jobs().count() as u64
         || ready < queued
         || ready > queued + delayed
     {
         return Err(format!(
-            "indices are off: {held} held, {queued} queued, {delayed} delayed, {active} active; \
-             the World counts {} held, {ready} ready, {} active",
+            "indices are off: {held} held, {queued} queued, {delayed} delayed, {active} active, {copying} copying; \
+             the World counts {} held, {ready} ready, {} active, {} copying",
             world.held(),
-            world.active_runs().count()
+            world.active_runs().count(),
+            world.copying().count()
         ));
     }
     Ok(())

@@ -71,6 +71,16 @@ pub enum Event {
         /// What it asks for from now on, where that is more than before.
         raise: Option<Raise>,
     },
+    /// It has succeeded, and what it left behind is copied before that counts; follows its `RunEnded`.
+    Copying {
+        job: JobId,
+        at: Time,
+    },
+    /// Somebody ended the copy; its `JobEnded` follows.
+    CopyStopped {
+        job: JobId,
+    },
+    /// `at`: when its last process ended, whatever was copied since.
     JobEnded {
         job: JobId,
         end: End,
@@ -146,6 +156,8 @@ pub struct Needs {
     pub learned_mib: u32,
     pub retries: u32,
     pub retry_on_timeout: bool,
+    /// What it leaves behind is to be copied.
+    pub copies: bool,
     /// Live jobs that come before it.
     pub after: Vec<Parent>,
     /// A job that was to come before it has ended already, and did not complete.

@@ -34,7 +34,7 @@ impl<'a> Explainer<'a> {
     pub fn job(&mut self, id: JobId) -> Option<Waiting> {
         let job = self.world.job(id)?;
         match job.state {
-            State::Active(_) => None,
+            State::Active(_) | State::Copying { .. } => None,
             State::Held => Some(match job.sweep.and_then(|sweep| self.world.sweep(sweep)?.stopped.clone()) {
                 Some(stopped) => Waiting::SweepStopped(stopped),
                 None => Waiting::Held,

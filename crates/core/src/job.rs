@@ -22,7 +22,7 @@ impl Place {
 }
 
 /// ```text
-///  Held <──> Queued ──> Active(run) ──> ended (leaves the World)
+///  Held <──> Queued ──> Active(run) ──> (Copying ──>) ended (leaves the World)
 ///              ^____________/ retry, or a start the machine failed
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct Job {
     pub sweep: Option<SweepId>,
     pub place: Place,
     pub retries: Retries,
+    /// What it leaves behind is copied when it has succeeded.
+    pub copies: bool,
     /// Number of the newest run; 0 before the first.
     pub runs: u32,
     pub state: State,
@@ -68,6 +70,17 @@ pub enum State {
         not_before: Option<Time>,
     },
     Active(Box<Run>),
+    /// It has succeeded and holds nothing any more; its results are being copied, and its end is told then.
+    Copying {
+        ended_at: Time,
+    },
+}
+
+impl State {
+    /// Whether it is still to start.
+    pub fn waits(&self) -> bool {
+        matches!(self, State::Held | State::Queued { .. })
+    }
 }
 
 /// How a job ended. Never changes afterwards.

@@ -4,6 +4,7 @@
 //!  a run this process planned:  Unlaunched ─Start─> Launched ──report──> Alive
 //!  a run found on disk:         (unseen) ─Observe─> Observing ──report──> Alive | Unlaunched | ended
 //!  a stop asked for:            any but Observing ─Stop─> stop_sent
+//!  results to copy:             (unseen) ─Copy─> copies ──ended in whichever way: EndCopy
 //! ```
 //! First start, retry, crash and restart are this one path. Every effect may be repeated without harm:
 //! a run's exclusive marker lets it start once.
@@ -12,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::apply::Report;
 use crate::event::Event;
-use crate::ids::RunId;
+use crate::ids::{JobId, RunId};
 use crate::run::{Lease, Phase};
 use crate::world::World;
 
@@ -35,12 +36,21 @@ pub enum Effect {
     Tidy {
         run: RunId,
     },
+    /// Copy what a job left behind. Given again for one that is copied already, it changes nothing.
+    Copy {
+        job: JobId,
+    },
+    /// The end of the copy is on disk, or somebody ended it: nothing more is to be copied.
+    EndCopy {
+        job: JobId,
+    },
 }
 
 /// What this process knows of the runs, beside the World. Lost with the process, and found again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     runs: BTreeMap<RunId, Sight>,
+    copies: BTreeSet<JobId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +79,7 @@ impl Seen {
         match report {
             Report::Started { run, .. } => self.set(*run, Stage::Alive),
             Report::NotStarted { run, .. } => self.set(*run, Stage::Unlaunched),
-            Report::Ended { .. } | Report::Machine(_) | Report::Disk { .. } => {}
+            Report::Ended { .. } | Report::CopyEnded { .. } | Report::Machine(_) | Report::Disk { .. } => {}
         }
     }
 
@@ -115,5 +125,9 @@ pub fn reconcile(world: &World, seen: &mut Seen) -> Vec<Effect> {
         seen.runs.remove(&run);
         effects.push(Effect::Tidy { run });
     }
+    let copying: BTreeSet<JobId> = world.copying().collect();
+    effects.extend(copying.difference(&seen.copies).map(|job| Effect::Copy { job: *job }));
+    effects.extend(seen.copies.difference(&copying).map(|job| Effect::EndCopy { job: *job }));
+    seen.copies = copying;
     effects
 }

@@ -50,6 +50,7 @@ pub struct Counts {
     pub held: u64,
     pub queued: u64,
     pub active: u64,
+    pub copying: u64,
 }
 
 impl Sweep {
@@ -68,7 +69,7 @@ impl Sweep {
 
 impl Counts {
     pub fn live(&self) -> u64 {
-        self.held + self.queued + self.active
+        self.held + self.queued + self.active + self.copying
     }
 
     pub(crate) fn of(&mut self, job: &Job) -> &mut u64 {
@@ -76,6 +77,7 @@ impl Counts {
             State::Held => &mut self.held,
             State::Queued { .. } => &mut self.queued,
             State::Active(_) => &mut self.active,
+            State::Copying { .. } => &mut self.copying,
         }
     }
 }

@@ -30,6 +30,7 @@ pub struct World {
     sweeps: BTreeMap<SweepId, Sweep>,
     held: u64,
     active: BTreeSet<JobId>,
+    copying: BTreeSet<JobId>,
     machines: BTreeMap<MachineId, Machine>,
     /// By the card, not by its number.
     paused_gpus: BTreeSet<(MachineId, String)>,
@@ -123,6 +124,11 @@ impl World {
         self.sweeps.iter().map(|(id, sweep)| (*id, sweep))
     }
 
+    /// Jobs whose results are being copied.
+    pub fn copying(&self) -> impl Iterator<Item = JobId> {
+        self.copying.iter().copied()
+    }
+
     pub fn machines(&self) -> impl Iterator<Item = &Machine> {
         self.machines.values()
     }
@@ -185,7 +191,7 @@ impl World {
 
     /// Waiting jobs, held ones included.
     pub fn pending(&self) -> u64 {
-        (self.jobs.len() - self.active.len()) as u64
+        (self.jobs.len() - self.active.len() - self.copying.len()) as u64
     }
 
     pub fn held(&self) -> u64 {
@@ -262,7 +268,7 @@ impl World {
             }),
             Event::StopAsked { run, cause } => self.change_run(*run, |run| run.stop = Some(*cause)),
             Event::Peaked { run, mib } => self.change_run(*run, |run| run.peak_mib = *mib),
-            // What becomes of the job follows at once, as Requeued or JobEnded.
+            // What becomes of the job follows at once, as Requeued, Copying or JobEnded.
             Event::RunEnded { run, .. } => self.run_ended(*run),
             Event::Requeued { job, why, not_before, raise } => self.change(
                 *job,
@@ -280,6 +286,8 @@ impl World {
                 },
                 None,
             ),
+            Event::Copying { job, at } => self.change(*job, |job| job.state = State::Copying { ended_at: *at }, None),
+            Event::CopyStopped { .. } => {}
             Event::JobEnded { job, end, at } => self.job_ended(*job, end, *at),
             Event::SweepStopped { sweep, stopped } => {
                 if let Some(sweep) = self.sweeps.get_mut(sweep) {
@@ -308,7 +316,7 @@ impl World {
     }
 
     fn submitted(&mut self, new: &NewJob) {
-        let Needs { request, same, retries, retry_on_timeout, .. } = new.needs;
+        let Needs { request, same, retries, retry_on_timeout, copies, .. } = new.needs;
         if let Some(sweep) = &new.sweep {
             self.sweeps.entry(sweep.id).or_insert_with(|| Sweep::new(sweep));
         }
@@ -321,6 +329,7 @@ impl World {
             sweep,
             place: Place { priority: i64::from(new.priority), turn: self.next_turn },
             retries: Retries { allowed: retries, on_timeout: retry_on_timeout, ..Retries::default() },
+            copies,
             runs: 0,
             state: if new.held { State::Held } else { State::Queued { not_before: None } },
         };
@@ -341,6 +350,7 @@ impl World {
                 (job.request, job.raise, job.same) = (request, None, needs.same);
                 job.retries.allowed = needs.retries;
                 job.retries.on_timeout = needs.retry_on_timeout;
+                job.copies = needs.copies;
             },
             Some(needs.after.clone()),
         );
@@ -454,6 +464,9 @@ impl World {
             State::Active(_) => {
                 self.active.insert(job.id);
             }
+            State::Copying { .. } => {
+                self.copying.insert(job.id);
+            }
         }
     }
 
@@ -477,6 +490,9 @@ impl World {
             }
             State::Active(_) => {
                 self.active.remove(&job.id);
+            }
+            State::Copying { .. } => {
+                self.copying.remove(&job.id);
             }
         }
     }

@@ -6,9 +6,11 @@ use nexus_api::amount::GpuAmount;
 use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
 use nexus_api::queue_text::told;
+use nexus_api::results::Extract;
 use nexus_api::values::{environment, option_name};
 use nexus_core::ids::JobId;
 use nexus_core::request::{MAX_GPUS, Model};
+use rustix::fs::{Access, access};
 
 use crate::store::{self, Reader};
 
@@ -17,10 +19,14 @@ const LONGEST_SECONDS: u64 = 100 * 366 * 86_400;
 /// Names, projects and tags are shown in tables and stand in selectors.
 const LONGEST_WORD: usize = 200;
 
+/// What a pattern may take of memory, as in a shim.
+const PATTERN_BYTES: usize = 1 << 20;
+
 /// Checks a spec, and takes out what is said twice.
 pub fn spec(spec: &mut JobSpec) -> Result<(), Problem> {
     spec.command.check().map_err(|bad| Problem::BadCommand { bad })?;
     folder(&spec.cwd)?;
+    results(spec)?;
     options(spec)
 }
 
@@ -45,6 +51,7 @@ fn options(spec: &mut JobSpec) -> Result<(), Problem> {
     if let Some(id) = spec.checkpoint_of.as_ref().filter(|id| id.parse::<JobId>().is_err()) {
         return Err(bad("checkpoint_of", id, "the id of a job".into()));
     }
+    extracts(spec)?;
     environments(spec)?;
     output(spec)?;
     if let Some(option) = &spec.gpu_arg {
@@ -131,6 +138,48 @@ pub fn signal(before: Option<&JobSpec>, after: &JobSpec) -> Result<(), Problem> 
         Some(_) => "it would come before the job starts: a shorter time after @, or a longer time limit",
     };
     Err(bad("signal", &told(after, "signal").unwrap_or_default(), want.into()))
+}
+
+/// A folder that is there, or that can be made where it is to be.
+fn results(spec: &JobSpec) -> Result<(), Problem> {
+    let Some(text) = &spec.results else { return Ok(()) };
+    let path = Path::new(text);
+    if !path.is_absolute() || text.contains(char::is_control) {
+        return Err(bad("results", &format!("{text:?}"), "an absolute path, in one line".into()));
+    }
+    let there = path.ancestors().find_map(|folder| Some((folder, std::fs::metadata(folder).ok()?)));
+    match there {
+        Some((folder, about)) if !about.is_dir() => {
+            Err(bad("results", text, format!("a folder, and {} is a file", folder.display())))
+        }
+        Some((folder, _)) if access(folder, Access::WRITE_OK | Access::EXEC_OK).is_err() => {
+            Err(bad("results", text, format!("a folder that nexus may write to, and {} is not", folder.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Patterns that can be read, each with a group that is the value.
+fn extracts(spec: &JobSpec) -> Result<(), Problem> {
+    let list = Extract::list_text(&spec.extract).map_or(Ok(vec![]), |text| Extract::read_list(&text));
+    list.map_err(|want| bad("extract", &"that", want))?;
+    for Extract { name, pattern } in &spec.extract {
+        let read = regex::bytes::RegexBuilder::new(pattern).size_limit(PATTERN_BYTES).build();
+        let groups =
+            read.map_err(|error| bad("extract", &format!("{name}={pattern}"), one_line(&error)))?.captures_len();
+        if groups < 2 {
+            let want = "a pattern with a group for the value, as in 'loss: ([0-9.]+)'".into();
+            return Err(bad("extract", &format!("{name}={pattern}"), want));
+        }
+    }
+    Ok(())
+}
+
+fn one_line(error: &regex::Error) -> String {
+    match error.to_string().lines().last() {
+        Some(last) => format!("a regular expression; {}", last.trim_start_matches("error: ")),
+        None => "a regular expression".into(),
+    }
 }
 
 /// At most one, and one that can be meant.

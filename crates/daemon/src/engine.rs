@@ -6,6 +6,7 @@
 mod gpus;
 mod history;
 mod import;
+mod results;
 mod revise;
 mod submit;
 mod sweep;
@@ -20,6 +21,7 @@ use nexus_api::events::{Event as Told, What};
 use nexus_api::import::Fate;
 use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
+use nexus_api::results::Found;
 use nexus_api::run_dir::of_run;
 use nexus_core::apply::{self, Command, Refusal, Report};
 use nexus_core::decide::decide;
@@ -40,6 +42,7 @@ use crate::home::Reserve;
 use crate::ids::IdMaker;
 use crate::launch::RunSpecs;
 use crate::narrate::{self, Narrator};
+use crate::results::{Copier, Ended};
 use crate::service_log::ServiceLog;
 use crate::store::{Batch, PastJob, Store, StoreError, Took, WatchChange, machine_name};
 use crate::{clock, home};
@@ -152,6 +155,14 @@ pub enum Message {
         until: Time,
     },
     Report(Report),
+    /// A run ended, and what its output said of its results.
+    Ended {
+        run: RunId,
+        report: Report,
+        found: Found,
+    },
+    /// A copy of results came to its end.
+    Copied(Ended),
     /// The GPUs of this machine as they are.
     Gpus(Reading),
     /// The directory of an ended run was cleared.
@@ -175,6 +186,7 @@ pub struct Engine {
     /// None while GPUs are simulated.
     pub watched: Option<Watched>,
     pub node: Node,
+    pub copier: Copier,
     pub specs: RunSpecs,
     pub log: ServiceLog,
     pub events: broadcast::Sender<Arc<Told>>,
@@ -316,6 +328,11 @@ impl Engine {
     fn take(&mut self, message: Message, turn: &mut Turn, watch: &mut Watch) {
         match message {
             Message::Report(report) => self.report(report, turn, watch),
+            Message::Ended { run, report, found } => {
+                turn.batch.found.insert(run, found);
+                self.report(report, turn, watch);
+            }
+            Message::Copied(ended) => self.copy_ended(ended, turn, watch),
             Message::Tidied(run) => watch.tidied.push(run),
             Message::Gpus(reading) => self.gpus_read(reading, turn, watch),
             Message::Config(config) => self.follow(*config, turn, watch),
@@ -560,6 +577,8 @@ impl Engine {
                 }
                 Effect::Stop { run } => stops.push(self.run_place(run)),
                 Effect::Tidy { run } => tidies.push(self.run_place(run)),
+                Effect::Copy { job } => self.begin_copy(job),
+                Effect::EndCopy { job } => self.copier.settle(job),
             }
         }
         if !starts.is_empty() {

@@ -31,12 +31,16 @@ pub struct RunSpecs {
     pub screens: PathBuf,
     /// Where each job has a folder for its checkpoints.
     pub checkpoints: PathBuf,
+    /// Where each job has a folder for results.
+    pub results: PathBuf,
 }
 
 impl RunSpecs {
-    pub fn new(config: Config, log_dir: PathBuf, screens: PathBuf, checkpoints: PathBuf) -> RunSpecs {
+    /// `own`: where jobs have folders for checkpoints, and for results.
+    pub fn new(config: Config, log_dir: PathBuf, screens: PathBuf, own: [PathBuf; 2]) -> RunSpecs {
+        let [checkpoints, results] = own;
         let (shell, activator) = (find_shell(&config.shell), find_shell("bash"));
-        RunSpecs { log_dir, shell, activator, config, screens, checkpoints }
+        RunSpecs { log_dir, shell, activator, config, screens, checkpoints, results }
     }
 
     /// Runs that start from now on follow this.
@@ -57,10 +61,13 @@ impl RunSpecs {
         let checkpoint_dir = self.checkpoints.join(checkpoints_of);
         let mut env = environment(run, lease, visible, &launch);
         env.insert("NEXUS_CHECKPOINT_DIR".into(), checkpoint_dir.to_string_lossy().into_owned());
+        let results_dir = self.results.join(run.job.as_str());
+        env.insert("NEXUS_RESULTS_DIR".into(), results_dir.to_string_lossy().into_owned());
         let activation = activation::before(&launch.spec, &self.activator);
         let dir = launch.dir;
-        let JobSpec { command, cwd, env_given, request, tty, window, out, out_dir, session, one_terminal, .. } =
-            launch.spec;
+        let JobSpec {
+            command, cwd, env_given, request, tty, window, out, out_dir, session, one_terminal, extract, ..
+        } = launch.spec;
         let (columns, rows) = window.filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or(USUAL_WINDOW);
         let command = match gpu_arg {
             Some(option) => gpu_arg::told(command, &option, &lease.gpus.to_string()),
@@ -102,6 +109,8 @@ impl RunSpecs {
             one_terminal,
             memory_max_mib: (lease.ram_mib > 0).then(|| lease.ram_mib.into()),
             checkpoint_dir: Some(checkpoint_dir),
+            results_dir: Some(results_dir),
+            extract,
         }
     }
 
@@ -236,7 +245,8 @@ mod tests {
 
     fn run_spec_of(spec: JobSpec, visible: Visible, leased: &[u16], gpus: &[Gpu]) -> RunSpec {
         let config = Config { gpus: GpuConfig { visible, ..GpuConfig::default() }, ..Config::default() };
-        let specs = RunSpecs::new(config, "/logs".into(), "/screens".into(), "/checkpoints".into());
+        let specs =
+            RunSpecs::new(config, "/logs".into(), "/screens".into(), ["/checkpoints".into(), "/results".into()]);
         let launch =
             Launch { spec, env: Arc::default(), secrets: Env::new(), dir: "/logs/job_abc".into(), last_failure: None };
         let gpus_of = leased.iter().copied().collect();

@@ -23,6 +23,7 @@ mod narrate;
 mod own_env;
 mod queue_edit;
 mod reload;
+mod results;
 mod same;
 mod select;
 mod service_log;

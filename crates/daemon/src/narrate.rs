@@ -1,6 +1,6 @@
 //! Tells what happened: lines for service.log, events for clients.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nexus_api::events::What;
 use nexus_api::jobs::State;
@@ -19,6 +19,8 @@ use crate::words;
 #[derive(Default)]
 pub struct Narrator {
     places: BTreeMap<JobId, GpuSet>,
+    /// Jobs whose results are copied since before this service began: nobody remembers where they were.
+    copying: BTreeSet<JobId>,
     /// Outcome of the run that ended last: the job's next event says what follows from it.
     last: Option<(JobId, Outcome)>,
     /// Jobs that are held now are held with their sweep.
@@ -28,7 +30,7 @@ pub struct Narrator {
 impl Narrator {
     pub fn of(world: &World) -> Narrator {
         let places = world.active_runs().map(|run| (run.id.job, run.lease.gpus)).collect();
-        Narrator { places, last: None, holds_sweep: false }
+        Narrator { places, copying: world.copying().collect(), last: None, holds_sweep: false }
     }
 
     /// The line for service.log. `command` finds a job's command, for the lines that show it; `sweep` the name of one.
@@ -84,6 +86,8 @@ impl Narrator {
                 };
                 format!("Job {job} failed on {}: {how}; {next} in {wait}s{asks}", self.take_place(*job))
             }
+            Event::Copying { job, .. } => format!("Copying results of job {job}"),
+            Event::CopyStopped { job } => format!("Results of job {job} not copied: stopped by user"),
             Event::JobEnded { job, end, .. } => self.ended(*job, end),
             Event::SweepStopped { sweep: id, stopped } => {
                 self.holds_sweep = true;
@@ -109,6 +113,7 @@ impl Narrator {
         let place = self.take_place(job);
         let outcome = self.last.take().map(|(_, outcome)| outcome);
         match end {
+            End::Completed if self.copying.remove(&job) => format!("Job {job} completed successfully"),
             End::Completed => format!("Job {job} completed successfully on {place}"),
             End::Failed(Failure::Dependency { parent }) => {
                 format!("Job {job} failed: job {parent}, which it was to come after, did not complete")
@@ -186,10 +191,11 @@ pub fn told(event: &Event, world: &World) -> Option<What> {
             Live::Held => job(id, State::Held),
             Live::Queued { .. } => job(id, State::Queued),
             // Of one that has started only records change.
-            Live::Active(_) => None,
+            Live::Active(_) | Live::Copying { .. } => None,
         },
         Event::Planned { run, .. } => job(&run.job, State::Starting),
         Event::Running { run, .. } => job(&run.job, State::Running),
+        Event::Copying { job: id, .. } => job(id, State::Copying),
         Event::JobEnded { job: id, end, .. } => job(id, words::end(end).0),
         Event::QueuePaused(_) => Some(What::Queue { paused: true }),
         Event::QueueResumed => Some(What::Queue { paused: false }),
@@ -199,6 +205,6 @@ pub fn told(event: &Event, world: &World) -> Option<What> {
         }
         Event::Stopping => Some(What::Stopping),
         Event::StopAsked { .. } | Event::RunEnded { .. } | Event::Peaked { .. } | Event::DiskFull { .. } => None,
-        Event::SweepStopped { .. } | Event::SweepReleased { .. } => None,
+        Event::CopyStopped { .. } | Event::SweepStopped { .. } | Event::SweepReleased { .. } => None,
     }
 }

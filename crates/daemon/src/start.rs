@@ -34,6 +34,7 @@ use crate::launch::RunSpecs;
 use crate::models::Source;
 use crate::queue_edit::FileNotes;
 use crate::reload::{self, Reload};
+use crate::results::{Copier, Ended};
 use crate::service_log::ServiceLog;
 use crate::service_screen::ServiceScreen;
 use crate::state_file::{StateFile, View};
@@ -119,6 +120,7 @@ struct Parts {
     containment: String,
     memory_limits: bool,
     session: Session,
+    copier: Copier,
 }
 
 /// Where screen sessions are if screen's own folder cannot be used: their sockets need a short path as well.
@@ -164,6 +166,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     }
     let reload = Arc::new(Reload::new(home, settings, overrides, models, to_engine.clone()));
     let node = open_node(home, lock, to_engine.clone())?;
+    let copier = open_copier(to_engine.clone())?;
     let (containment, memory_limits) = match node.containment() {
         Containment::Cgroup(base) => ("cgroup", cgroup::limits_memory(&base)),
         Containment::Session => ("session", false),
@@ -180,7 +183,8 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         gpus: Gpus::new(simulated),
         watched: None,
         node,
-        specs: RunSpecs::new(config, log_dir.clone(), screens_dir(home), home.checkpoints()),
+        copier: copier.clone(),
+        specs: RunSpecs::new(config, log_dir.clone(), screens_dir(home), [home.checkpoints(), home.results()]),
         log,
         events: events.clone(),
         ids: IdMaker::new(),
@@ -189,7 +193,19 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         leaves_jobs: false,
     };
     let containment = containment.into();
-    Ok(Parts { engine, to_engine, reload, events, log_dir, jobs_file, host, containment, memory_limits, session })
+    Ok(Parts {
+        engine,
+        to_engine,
+        reload,
+        events,
+        log_dir,
+        jobs_file,
+        host,
+        containment,
+        memory_limits,
+        session,
+        copier,
+    })
 }
 
 /// A table that this very start names must be right. That of the configuration keeps no service down: jobs go without
@@ -249,10 +265,23 @@ fn open_node(home: &Home, lock: &HomeLock, engine: mpsc::Sender<Message>) -> Res
     Node::open(config, Box::new(sink)).map_err(|error| Problem::NotStarted { error: error.to_string() })
 }
 
+fn open_copier(engine: mpsc::Sender<Message>) -> Result<Copier, Problem> {
+    // The engine is gone: the next service begins anew.
+    let sink = move |ended: Ended| drop(engine.send(Message::Copied(ended)));
+    Copier::start(Box::new(sink)).map_err(|error| Problem::NotStarted { error: error.to_string() })
+}
+
 /// A node's report as the engine takes it.
 fn messages(report: NodeReport) -> Vec<Message> {
     match report {
         NodeReport::Tidied { run } => vec![Message::Tidied(run)],
+        NodeReport::Ended { run, record } if !record.found.is_nothing() => {
+            let found = record.found.clone();
+            let mut reports = reports(NodeReport::Ended { run, record });
+            // Both are on disk, or neither.
+            let ended = reports.pop().map(|report| Message::Ended { run, report, found });
+            reports.into_iter().map(Message::Report).chain(ended).collect()
+        }
         report => reports(report).into_iter().map(Message::Report).collect(),
     }
 }
@@ -339,6 +368,7 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         edits: tokio::sync::Mutex::new(()),
         notes,
         watches: watches.clone(),
+        copier: parts.copier,
         user_home,
     });
     watch_config(home, &app);

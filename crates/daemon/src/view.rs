@@ -20,10 +20,12 @@ pub struct Surroundings<'a> {
 
 pub fn job(row: JobRow, position: Option<u64>, around: &Surroundings) -> Job {
     let detail = detail(&row);
+    let results = row.results_folder();
     // Before its first run: where that will be.
     let dir = row.dir.unwrap_or_else(|| run_dir::of_run(around.log_dir, &row.id, row.attempt));
     let path = |name: &str| dir.join(name).to_string_lossy().into_owned();
-    let end = row.ended_at.unwrap_or(around.now);
+    // While its results are copied it runs no more.
+    let end = row.ended_at.or(row.run_ended_at.filter(|_| row.state == State::Copying)).unwrap_or(around.now);
     Job {
         waiting: around.waiting.get(&row.id).cloned(),
         detail,
@@ -56,10 +58,10 @@ pub fn job(row: JobRow, position: Option<u64>, around: &Surroundings) -> Job {
         sweep: row.spec.sweep,
         params: (!row.spec.params.is_empty()).then(|| serde_json::json!(row.spec.params)),
         cwd: row.spec.cwd,
-        results: None,
-        results_state: "none".into(),
-        results_named: vec![],
-        extracted: None,
+        results,
+        results_state: row.left.state.word().into(),
+        results_named: row.left.found.results,
+        extracted: (!row.spec.extract.is_empty()).then_some(row.left.found.values),
         links: vec![],
         simulated: row.simulated,
         position,

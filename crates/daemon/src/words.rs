@@ -108,6 +108,7 @@ pub fn needs(spec: &JobSpec, same: Same) -> Needs {
         request: request(spec, same),
         same,
         retries: spec.retries,
+        copies: spec.results.is_some(),
         retry_on_timeout: spec.retry_on.contains(&RetryOn::Timeout),
         ..Needs::default()
     }

@@ -182,6 +182,7 @@ mod tests {
             ended_at_ms: 5,
             lost_output_bytes: 0,
             oom: None,
+            found: Default::default(),
         }
     }
 

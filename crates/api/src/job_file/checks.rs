@@ -10,7 +10,7 @@ pub fn options(options: &BTreeMap<String, String>) -> Result<(), String> {
     let mut scratch = JobSpec::new(Command::Argv(vec![]), String::new());
     for (name, value) in options {
         // The file may count from a folder that only the service knows.
-        let tried = match name == "out" && !value.is_empty() {
+        let tried = match matches!(name.as_str(), "out" | "results") && !value.is_empty() {
             true if value.contains(char::is_control) => Err("a path stands in one line".to_string()),
             true => Ok(()),
             false => set(&mut scratch, name, value),

@@ -5,6 +5,7 @@ use nexus_core::ids::JobId;
 
 use crate::amount::{GpuAmount, NoAmount, Vram};
 use crate::jobs::{JobSpec, RetryOn, Session, SignalBefore};
+use crate::results::Extract;
 use crate::signals;
 use crate::values::{
     duration, environment, gpu_list, gpu_list_text, limit, mebibytes, mebibytes_text, number, option_name,
@@ -160,6 +161,18 @@ const MEANINGS: &[Meaning] = &[
         default: "none",
         write: |spec| spec.out_dir.clone(),
         read: |spec, text| put_some(&mut spec.out_dir, text, absolute),
+    },
+    Meaning {
+        name: "results",
+        default: "not copied",
+        write: |spec| spec.results.clone(),
+        read: |spec, text| put_some(&mut spec.results, text, absolute),
+    },
+    Meaning {
+        name: "extract",
+        default: "nothing",
+        write: |spec| Extract::list_text(&spec.extract),
+        read: |spec, text| put(&mut spec.extract, text, Extract::read_list),
     },
     Meaning {
         name: "no-tty",

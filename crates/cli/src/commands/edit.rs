@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use nexus_api::edit::{JobEdit, QueueEdit, QueueEdited};
 use nexus_api::env::Env;
 use nexus_api::jobs::JobSpec;
+use nexus_api::results::Extract;
 
 use crate::app::App;
 use crate::chosen;
@@ -116,6 +117,12 @@ pub struct EditArgs {
     /// A further copy of its output, appended to this file
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Copies what it leaves behind into a folder of its own in this one, once it has succeeded (nexus help results)
+    #[arg(long, value_name = "DIR")]
+    pub results: Option<PathBuf>,
+    /// Takes a value from its output: the last match of the pattern's first group, as in 'loss=loss: ([0-9.]+)'
+    #[arg(long, value_name = "NAME=REGEX")]
+    pub extract: Vec<String>,
     /// Its tags, in place of those it has
     #[arg(long)]
     pub tag: Vec<String>,
@@ -196,6 +203,8 @@ fn wanted(args: &EditArgs, raw: &[OsString]) -> Result<JobEdit, CliError> {
         ("unique", set(args.unique)),
         ("cwd", path(&args.cwd)?),
         ("out", path(&args.out)?),
+        ("results", path(&args.results)?),
+        ("extract", extract(&args.extract).map_err(usage)?),
         ("tags", list(&args.tag)),
         ("hold", set(args.hold)),
         ("no-tty", set(args.no_tty)),
@@ -243,6 +252,15 @@ fn sensible(args: &EditArgs) -> Result<(), Usage> {
         values::gpu_list("--on", list)?;
     }
     Ok(())
+}
+
+/// None where nothing was said; an empty one takes all away.
+fn extract(typed: &[String]) -> Result<Option<String>, Usage> {
+    match typed {
+        [] => Ok(None),
+        [one] if one.is_empty() => Ok(Some(String::new())),
+        several => Ok(Extract::list_text(&values::extract(several)?)),
+    }
 }
 
 /// An empty one stays empty: back to the default.

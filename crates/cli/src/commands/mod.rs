@@ -25,6 +25,7 @@ pub mod release;
 pub mod remove;
 pub mod rerun;
 pub mod restart;
+pub mod results;
 pub mod resume;
 pub mod run;
 pub mod screens;

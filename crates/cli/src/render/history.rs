@@ -21,7 +21,7 @@ pub fn history(jobs: &[Job], now: &Zoned, with_heads: bool, paint: Paint) -> Str
 
 fn state_colour(paint: Paint, words: &str) -> String {
     match words {
-        "completed" => paint.good(words),
+        words if words.starts_with("completed") => paint.good(words),
         words if words.starts_with("failed") => paint.error(words),
         words => paint.state(words),
     }

@@ -14,6 +14,7 @@ pub mod place;
 pub mod prospect;
 pub mod queue;
 pub mod reason;
+pub mod results;
 #[cfg(test)]
 pub mod samples;
 pub mod screens;

@@ -23,6 +23,7 @@ pub fn state_words(job: &Job) -> String {
         Some(reason) if job.state != State::Completed => {
             format!("{} ({})", job.state.word(), cause(reason, job.exit_code, job.signal))
         }
+        _ if job.state == State::Completed && job.results_state == "failed" => "completed (results not copied)".into(),
         _ => job.state.word().to_string(),
     }
 }

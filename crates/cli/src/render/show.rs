@@ -2,7 +2,7 @@
 
 use jiff::Zoned;
 use nexus_api::amount::Vram;
-use nexus_api::jobs::{Job, JobDetail, JobRequest, Run};
+use nexus_api::jobs::{Job, JobDetail, JobRequest, Run, State};
 use nexus_api::screens::Screen;
 use nexus_api::values::mebibytes_text;
 
@@ -30,6 +30,7 @@ pub fn show(detail: &JobDetail, screen: Option<&Screen>, capacity: Capacity, now
     times(&mut lines, &detail.job, now, paint);
     files(&mut lines, &detail.job);
     lines.some("Copy", detail.runs.last().and_then(|run| run.out.as_deref()));
+    results(&mut lines, detail);
     lines.some("Checkpoints", detail.checkpoint_dir.as_deref());
     lines.some("Screen", screen.map(|screen| screen.command.as_str()));
     for run in &detail.runs {
@@ -104,7 +105,7 @@ fn times(lines: &mut Lines, job: &Job, now: &Zoned, paint: Paint) {
 
 fn runtime_seconds(job: &Job, now: &Zoned) -> Option<u64> {
     match (&job.ended_at, &job.started_at) {
-        (None, Some(started)) => time::seconds_since(started, now),
+        (None, Some(started)) if job.state != State::Copying => time::seconds_since(started, now),
         (_, None) => None,
         _ => job.runtime_seconds.map(|seconds| seconds.max(0.0) as u64),
     }
@@ -115,11 +116,28 @@ fn files(lines: &mut Lines, job: &Job) {
         lines.some("Stdout", Some(&job.stdout_path));
         lines.some("Stderr", Some(&job.stderr_path));
     }
-    if let Some(results) = &job.results {
-        lines.some("Results", Some(&format!("{results} ({})", job.results_state)));
-    }
     for link in &job.links {
         lines.some("Link", Some(link));
+    }
+}
+
+/// Where they are, what was named, how far the copy is.
+fn results(lines: &mut Lines, detail: &JobDetail) {
+    let job = &detail.job;
+    let state = match (job.results_state.as_str(), &detail.results_copy) {
+        ("none", None) => None,
+        (_, Some(copy)) => Some(format!("copying, {} of {} bytes", copy.done_bytes, copy.total_bytes)),
+        (word, None) => Some(word.to_string()),
+    };
+    let state = state.map(|state| format!(" ({state})")).unwrap_or_default();
+    lines.some("Results", job.results.as_ref().map(|folder| format!("{folder}{state}")).as_deref());
+    lines.some("Not copied", detail.results_error.as_deref());
+    lines.some("Named", (!job.results_named.is_empty()).then(|| job.results_named.join("\n")).as_deref());
+    lines.some("Own results", detail.results_folder.as_deref());
+    let extract: Vec<String> = detail.extract.iter().map(|one| one.text()).collect();
+    lines.some("Extract", (!extract.is_empty()).then(|| extract.join("\n")).as_deref());
+    for (name, value) in job.extracted.iter().flatten() {
+        lines.some("Value", Some(&format!("{name} = {value}")));
     }
 }
 
@@ -210,7 +228,7 @@ fn environment(lines: &mut Lines, detail: &JobDetail) {
 #[cfg(test)]
 mod tests {
     use nexus_api::amount::GpuAmount;
-    use nexus_api::jobs::{RetryOn, RunOutcome, SignalBefore, State};
+    use nexus_api::jobs::{RetryOn, RunOutcome, SignalBefore};
 
     use super::*;
     use crate::render::paint::PLAIN;
@@ -251,6 +269,10 @@ mod tests {
             after_any: vec![],
             retry_on: vec![RetryOn::Timeout],
             unique: true,
+            extract: vec![],
+            results_folder: None,
+            results_error: None,
+            results_copy: None,
         };
         assert_eq!(
             show(&detail, None, Capacity { gpus: 2, cpus: 8 }, &samples::now(), PLAIN),

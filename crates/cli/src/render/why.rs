@@ -31,11 +31,15 @@ pub fn why(why: &Why, now: &Zoned, paint: Paint) -> String {
     answer.rows("Command", &[paint.command(&text::hanging(&job.command, VALUE_COLUMN))]);
     match job.state {
         State::Held | State::Queued => of_waiting(&mut answer, why, now),
-        State::Starting | State::Running | State::Copying => answer.typed(&[
+        State::Copying => answer.typed(&[
+            (format!("nexus results {}", job.id), "to see how far the copy is, and wait for it".into()),
+            (format!("nexus kill {}", job.id), "to give up the copy; the job has completed then".into()),
+        ]),
+        State::Starting | State::Running => answer.typed(&[
             (format!("nexus logs -f {}", job.id), "to see what it prints".into()),
             (format!("nexus kill {}", job.id), "to end it".into()),
         ]),
-        State::Completed => answer.typed(&[(format!("nexus logs {}", job.id), "to see what it printed".into())]),
+        State::Completed => of_completed(&mut answer, why),
         State::Failed | State::Killed => of_ended(&mut answer, why),
     }
     answer.text
@@ -318,6 +322,17 @@ fn holders(jobs: &[Job], now: &Zoned, paint: Paint) -> Vec<String> {
     lines
 }
 
+fn of_completed(answer: &mut Answer, why: &Why) {
+    let id = &why.job.id;
+    let mut lines = vec![(format!("nexus logs {id}"), "to see what it printed".to_string())];
+    if let Some(error) = &why.results_error {
+        answer.rows("Results", &[format!("not copied: {}", text::first_line(error))]);
+        lines.insert(0, (format!("nexus results {id}"), "to copy them again".into()));
+        lines.insert(1, (format!("nexus results {id} --to DIR"), "to copy them elsewhere".into()));
+    }
+    answer.typed(&lines);
+}
+
 fn of_ended(answer: &mut Answer, why: &Why) {
     let job = &why.job;
     answer.rows("Meaning", &failure::meaning(job, why.cwd_exists));
@@ -387,6 +402,7 @@ mod tests {
             cwd_exists: true,
             disk_free_bytes: 1 << 40,
             failed_by: None,
+            results_error: None,
         }
     }
 

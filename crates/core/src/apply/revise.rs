@@ -49,7 +49,7 @@ pub(super) fn revise(world: &mut World, revision: Revision, now: Time) -> Result
     for edit in &revision.edits {
         match world.job(edit.job) {
             _ if leaving.contains(&edit.job) => return Err(Refusal::WrongState(edit.job)),
-            Some(job) if matches!(job.state, State::Active(_)) => {
+            Some(job) if !job.state.waits() => {
                 if edit.needs.is_some() || edit.held.is_some() {
                     return Err(Refusal::WrongState(edit.job));
                 }
@@ -107,7 +107,7 @@ fn not_circular(world: &World, edits: &[Edit]) -> Result<(), Refusal> {
 fn waits(world: &World, job: JobId) -> Result<(), Refusal> {
     match world.job(job).map(|job| &job.state) {
         None => Err(Refusal::NotLive(job)),
-        Some(State::Active(_)) => Err(Refusal::WrongState(job)),
+        Some(state) if !state.waits() => Err(Refusal::WrongState(job)),
         Some(_) => Ok(()),
     }
 }

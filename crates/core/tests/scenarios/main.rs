@@ -6,14 +6,14 @@
 //! gpu 1 fine|in-use|busy|locked|unreadable|mig|left-out|gone free=512 memory=2048 model=A100
 //! used abc.1 0 512                         memory of a run on GPU 0, as it is read
 //! policy pause-after-failures=3
-//! submit abc gpus=1 cpus=0 on=0,1 priority=-1 retries=2 hold force retry-on-timeout
+//! submit abc gpus=1 cpus=0 on=0,1 priority=-1 retries=2 hold force retry-on-timeout results
 //!            gpus=0.5 vram=512 vram=auto same=7 ram=512 model=A100 after=abd,abe after-any=abf
 //! submit abc; submit abd                   several in one turn
 //! edit abc …                               the words of submit, all of them anew
 //! pause 0,1   resume 1                     GPUs; without them the queue
 //! kill|remove|cancel|hold|release|first|order abc def      stop   stop kill   restart   wait 5s   why
 //! started abc.1   end abc.1 exit 3|signal 9|stopped|timed-out|never-started|gpu-oom|host-oom
-//! lost abc.1      start-error abc.1   machine-error abc.1   not-started abc.1   disk full   disk fine
+//! lost abc.1      start-error abc.1   machine-error abc.1   not-started abc.1   disk full   disk fine   copied abc
 //! ```
 #![allow(clippy::disallowed_methods, reason = "a test is told by its environment to write its files anew")]
 

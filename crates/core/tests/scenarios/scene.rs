@@ -188,6 +188,9 @@ impl Scene {
     }
 
     fn report_of_run(&self, verb: &str, rest: &[&str]) -> Option<Report> {
+        if verb == "copied" {
+            return Some(Report::CopyEnded { job: rest.first()?.parse().ok()? });
+        }
         let run: RunId = rest.first()?.parse().ok()?;
         let error = || "an error".to_string();
         let outcome = match verb {

@@ -26,6 +26,7 @@ pub fn new_job(words: &[&str], now: Time) -> NewJob {
         learned_mib: 0,
         retries: number("retries") as u32,
         retry_on_timeout: words.contains(&"retry-on-timeout"),
+        copies: words.contains(&"results"),
         after: parents(words),
         failed_parent: None,
     };

@@ -41,6 +41,8 @@ pub fn event(event: &Event, now: Time) -> String {
             let wait = not_before.map_or(0, |at| at.since(now).as_secs());
             format!("{job} is queued again in {wait}s: {why}{raise}")
         }
+        Event::Copying { job, .. } => format!("{job} is done, and its results are copied"),
+        Event::CopyStopped { job } => format!("the copy of {job} is given up"),
         Event::JobEnded { job, end: ended, .. } => format!("{job} is {}", end(ended)),
         Event::SweepStopped { sweep, stopped: why } => format!("sweep {} is held: {}", sweep.0, stopped(why)),
         Event::SweepReleased { sweep } => format!("sweep {} goes on", sweep.0),
@@ -218,6 +220,8 @@ pub fn effect(effect: Effect) -> String {
         Effect::Observe { run, ran: true } => format!("-> look for {run}, which ran"),
         Effect::Stop { run } => format!("-> stop {run}"),
         Effect::Tidy { run } => format!("-> tidy up after {run}"),
+        Effect::Copy { job } => format!("-> copy the results of {job}"),
+        Effect::EndCopy { job } => format!("-> no more of the copy of {job}"),
     }
 }
 

@@ -73,6 +73,7 @@ pub fn revised_rightly(before: &World, after: &World, revision: &Revision) {
             // The limit of its sweep stays.
             let request = Request { within: job.request.within, ..wanted.request };
             assert!(retries && (job.request, job.same) == (request, wanted.same), "{edit:?} became {job:?}");
+            assert_eq!(job.copies, wanted.copies, "{edit:?} became {job:?}");
             assert_eq!(job.raise, None, "{edit:?} became {job:?}");
             let live = wanted.after.iter().filter(|parent| after.job(parent.job).is_some());
             assert!(live.eq(after.parents(id)), "{edit:?}, and it comes after {:?}", after.parents(id));

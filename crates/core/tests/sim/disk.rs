@@ -37,7 +37,7 @@ impl Disk {
 
     pub fn world(&self) -> World {
         let world = World::restore(self.jobs.values().cloned(), self.queue_pause, self.next_turn);
-        let waits = |id: &&JobId| !matches!(self.jobs[id].state, State::Active(_));
+        let waits = |id: &&JobId| self.jobs[id].state.waits();
         let parents = self.after.keys().filter(waits).map(|id| (*id, self.after[id].clone()));
         let learned = self.learned.iter().map(|(same, mib)| (*same, *mib));
         let sweeps = self.sweeps.iter().filter(|(id, _)| self.jobs.values().any(|job| job.sweep == Some(**id)));
@@ -80,6 +80,7 @@ impl Disk {
                     let request = Request { within: job.request.within, ..needs.request };
                     (job.request, job.raise, job.same) = (request, None, needs.same);
                     (job.retries.allowed, job.retries.on_timeout) = (needs.retries, needs.retry_on_timeout);
+                    job.copies = needs.copies;
                 }
             }
             Event::Planned { run, lease, at } => {
@@ -93,6 +94,7 @@ impl Disk {
             Event::StopAsked { run, cause } => self.active(*run).stop = Some(*cause),
             Event::Peaked { run, mib } => self.active(*run).peak_mib = *mib,
             Event::Requeued { job, why, not_before, raise } => self.requeued(*job, *why, *not_before, *raise),
+            Event::Copying { job, at } => self.job(*job).state = State::Copying { ended_at: *at },
             Event::JobEnded { job, end, at } => {
                 let gone = self.jobs.remove(job).expect("only a live job ends");
                 if let Some((_, first, _)) = gone.sweep.and_then(|sweep| self.sweeps.get_mut(&sweep)) {
@@ -123,7 +125,7 @@ impl Disk {
                 let known = self.learned.entry(same).or_default();
                 *known = peak_mib.max(*known);
             }
-            Event::MachineRead(_) | Event::DiskFull { .. } | Event::Stopping => {}
+            Event::CopyStopped { .. } | Event::MachineRead(_) | Event::DiskFull { .. } | Event::Stopping => {}
         }
     }
 
@@ -146,6 +148,7 @@ impl Disk {
                 on_timeout: new.needs.retry_on_timeout,
                 start_failures: 0,
             },
+            copies: new.needs.copies,
             runs: 0,
             state: if new.held { State::Held } else { State::Queued { not_before: None } },
         };

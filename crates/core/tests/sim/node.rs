@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nexus_core::apply::Report;
-use nexus_core::ids::RunId;
+use nexus_core::ids::{JobId, RunId};
 use nexus_core::reconcile::Effect;
 use nexus_core::run::{Lease, Memory, Outcome};
 use nexus_core::time::Time;
@@ -36,6 +36,8 @@ pub struct Node {
     pub ledger: Ledger,
     markers: BTreeSet<RunId>,
     living: BTreeMap<RunId, Destiny>,
+    /// Copies of results that are under way: they are the engine's own, and end with it.
+    copies: BTreeSet<JobId>,
     orders: Timed<Order>,
     reports: Timed<Report>,
     next_pid: u32,
@@ -56,6 +58,15 @@ impl Node {
             Effect::Start { run, lease } => self.orders.push((lands, Order::Launch(*run, *lease))),
             Effect::Stop { run } => self.orders.push((lands, Order::Stop(*run))),
             Effect::Observe { run, ran } => self.observe(*run, *ran, chance, now),
+            Effect::Copy { job } => {
+                if self.copies.insert(*job) {
+                    self.deliver(Report::CopyEnded { job: *job }, lifetime(chance), now);
+                }
+            }
+            Effect::EndCopy { job } => {
+                assert!(self.copies.remove(job), "the copy of {job} ends, and never began");
+                self.reports.retain(|(_, report)| *report != Report::CopyEnded { job: *job });
+            }
             Effect::Tidy { run } => {
                 let entry = self.ledger.get(*run);
                 assert!(entry.is_none_or(|entry| entry.ended.is_some()), "{run} is tidied away while it lives");
@@ -100,7 +111,8 @@ impl Node {
     /// The engine is gone: of what was on its way, some arrives nevertheless, and some at the next engine.
     pub fn engine_died(&mut self, chance: &mut Chance) {
         self.orders.retain(|_| chance.one_in(2));
-        self.reports.retain(|_| chance.one_in(3));
+        self.reports.retain(|(_, report)| !matches!(report, Report::CopyEnded { .. }) && chance.one_in(3));
+        self.copies.clear();
     }
 
     /// Somebody deletes the folder of a run that has ended.

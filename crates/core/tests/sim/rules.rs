@@ -99,7 +99,16 @@ impl Rules {
             }
             Event::RunEnded { run, outcome, .. } => self.run_ended(*run, outcome, disk, ledger),
             Event::Requeued { job, why, raise, .. } => self.requeued(*job, *why, *raise, disk),
-            Event::JobEnded { job, end, .. } => self.job_ended(*job, end, disk),
+            Event::Copying { job, at } => self.copying(*job, *at, disk, ledger),
+            Event::CopyStopped { job } => {
+                assert!(matches!(disk.jobs[job].state, State::Copying { .. }), "{job} is not copied");
+            }
+            Event::JobEnded { job, end, at } => {
+                if let State::Copying { ended_at } = disk.jobs[job].state {
+                    assert_eq!(*at, ended_at, "{job} ended with its process");
+                }
+                self.job_ended(*job, end, disk);
+            }
             Event::QueuePaused(QueuePause::AfterFailures(count)) => {
                 assert_eq!(*count, self.failures, "so many jobs failed one after another");
                 assert!(std::mem::take(&mut self.pause_is_due), "the queue is paused after {count} failures");
@@ -128,13 +137,13 @@ impl Rules {
 
     fn edited(&mut self, job: JobId, needs: Option<&Needs>, disk: &Disk) {
         let Some(needs) = needs else { return };
-        assert!(!matches!(disk.jobs[&job].state, State::Active(_)), "{job} runs, and its needs are changed");
+        assert!(disk.jobs[&job].state.waits(), "{job} runs, and its needs are changed");
         self.retries.get_mut(&job).expect("submitted").1 = needs.retries;
     }
 
     /// It waits for a job whose run has ended, and was asked to by a stop.
     fn orphaned(&self, job: JobId, parent: JobId, disk: &Disk) {
-        assert!(!matches!(disk.jobs[&job].state, State::Active(_)), "{job} runs, and is held");
+        assert!(disk.jobs[&job].state.waits(), "{job} runs, and is held");
         let named = disk.after[&job].iter().any(|known| known.job == parent && !known.any_end);
         assert!(named, "{job} is held with {parent}, which it does not come after");
         let State::Active(run) = &disk.jobs[&parent].state else { panic!("{parent} does not run") };
@@ -202,6 +211,17 @@ impl Rules {
         }
     }
 
+    /// Only what has succeeded is copied, if that was asked for.
+    fn copying(&self, job: JobId, at: Time, disk: &Disk, ledger: &Ledger) {
+        let record = &disk.jobs[&job];
+        let State::Active(run) = &record.state else { panic!("{job} did not run, and is copied") };
+        let outcome = self.run_ends.get(&run.id).unwrap_or_else(|| panic!("{job} is copied while it runs"));
+        assert_eq!(true_end(outcome, run.stop), End::Completed, "{job} did not succeed, and is copied");
+        assert!(record.copies, "{job} has nothing to copy");
+        let ended = ledger.get(run.id).and_then(|entry| entry.ended.as_ref()).map(|(at, _)| *at);
+        assert_eq!(ended, Some(at), "{job} ended at another time");
+    }
+
     fn job_ended(&mut self, job: JobId, end: &End, disk: &Disk) {
         let record = &disk.jobs[&job];
         match (&record.state, end) {
@@ -209,6 +229,7 @@ impl Rules {
                 let outcome = self.run_ends.get(&run.id);
                 let outcome = outcome.unwrap_or_else(|| panic!("{job} ends while {} goes on", run.id));
                 assert_eq!(*end, true_end(outcome, run.stop), "{job} ended otherwise");
+                assert!(!record.copies || *end != End::Completed, "{job} ended before its results were copied");
                 let (used, allowed) = self.retries[&job];
                 let covered = is_covered(end, record.retries.on_timeout) && run.stop.is_none();
                 let started = !matches!(outcome, Outcome::MachineError { .. });
@@ -217,6 +238,7 @@ impl Rules {
                     "{job} has {used} of {allowed} retries and is {end:?}"
                 );
             }
+            (State::Copying { .. }, end) => assert_eq!(*end, End::Completed, "{job} had succeeded"),
             (_, End::Failed(Failure::Dependency { parent })) => {
                 let named = disk.after[&job].iter().any(|known| known.job == *parent && !known.any_end);
                 assert!(named && has_failed(*parent, disk), "{job} failed with {parent}, which it does not come after");
@@ -291,6 +313,8 @@ fn job_of(event: &Event) -> Option<JobId> {
         | Event::Placed { job, .. }
         | Event::Edited { job, .. }
         | Event::Requeued { job, .. }
+        | Event::Copying { job, .. }
+        | Event::CopyStopped { job }
         | Event::JobEnded { job, .. } => Some(*job),
         Event::Planned { run, .. }
         | Event::Running { run, .. }

@@ -3,7 +3,6 @@
 use nexus_core::apply::{Command, Edit, Revision};
 use nexus_core::event::{Needs, NewJob, Parent};
 use nexus_core::ids::{JobId, MachineId, SweepId};
-use nexus_core::job::State;
 use nexus_core::request::{GpuSet, Model, Request, Same, Share, Vram};
 use nexus_core::sweep::InSweep;
 use nexus_core::time::Time;
@@ -52,7 +51,7 @@ impl Users {
         let remove = if chance.one_in(6) { self.some_jobs(disk, chance) } else { vec![] };
         let add: Vec<NewJob> = (0..chance.below(3)).map(|_| self.job(disk, chance, now)).collect();
         // Mostly all that wait; sometimes some of them, or one that does not.
-        let waiting = disk.jobs.values().filter(|job| !matches!(job.state, State::Active(_))).map(|job| job.id);
+        let waiting = disk.jobs.values().filter(|job| job.state.waits()).map(|job| job.id);
         let mut order: Vec<JobId> = waiting.filter(|job| !remove.contains(job)).collect();
         order.extend(add.iter().map(|new| new.id));
         chance.shuffle(&mut order);
@@ -83,7 +82,8 @@ impl Users {
         let parents = if chance.one_in(4) { self.some_jobs(disk, chance) } else { vec![] };
         let after = parents.into_iter().map(|job| Parent { job, any_end: chance.one_in(3) }).collect();
         let (retries, retry_on_timeout) = (chance.pick(&[0, 0, 0, 1, 3]), chance.one_in(2));
-        Needs { request, same, retries, retry_on_timeout, after, ..Needs::default() }
+        let copies = chance.one_in(3);
+        Needs { request, same, retries, retry_on_timeout, copies, after, ..Needs::default() }
     }
 
     fn job(&mut self, disk: &Disk, chance: &mut Chance, now: Time) -> NewJob {

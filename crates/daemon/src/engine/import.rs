@@ -12,7 +12,6 @@ use nexus_api::problem::Problem;
 use nexus_api::queue_text::set;
 use nexus_core::apply::Edit;
 use nexus_core::ids::JobId;
-use nexus_core::job::State as Live;
 use nexus_core::request::Same;
 
 use super::submit::{Coming, Fresh, Twin};
@@ -145,7 +144,7 @@ impl Engine {
             return Ok(gathered.add(line));
         };
         gathered.standing.extend(line.known_as.clone().map(|name| (name, twin.id)));
-        let waits = self.world.job(twin.id).is_some_and(|job| !matches!(job.state, Live::Active(_)));
+        let waits = self.world.job(twin.id).is_some_and(|job| job.state.waits());
         Ok(Pending::Settled(gathered.known(&line, twin, waits)))
     }
 

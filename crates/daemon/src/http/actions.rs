@@ -49,12 +49,14 @@ fn action(word: &str) -> Result<Action, Problem> {
 impl App {
     /// Run directories of jobs, and the jobs by which their checkpoints are named.
     async fn folders_of(self: &Shared, ids: Vec<String>) -> Result<(Vec<PathBuf>, BTreeSet<String>), Problem> {
+        let results = self.home.results();
         self.read(move |reader| {
             let (mut dirs, mut checkpoints) = (Vec::new(), BTreeSet::new());
             for id in ids {
                 let fail = |error: StoreError| error.problem();
                 let Some(row) = reader.job(&id).map_err(fail)? else { continue };
                 dirs.extend(reader.runs(row.n).map_err(fail)?.into_iter().map(|run| run.dir));
+                dirs.extend(row.id.parse().map(|id: JobId| results.join(id.as_str())));
                 // What is no id leads elsewhere.
                 checkpoints.extend(row.checkpoints_of().parse().map(|of: JobId| of.to_string()).ok());
             }

@@ -189,9 +189,10 @@ impl Walk {
         let env = reader.given_env(&row, &mut self.envs)?;
         let secret_names = row.spec.env_given.iter().filter(|name| row.secret_names.contains(name)).cloned().collect();
         let (hold, failed_by) = (row.state == Word::Held, row.failed_by.clone());
+        let results_error = row.left.error.clone();
         let spec = row.spec.clone();
         let JobSpec { conda, venv, gpu_arg, by_rule, after, after_any, retry_on, unique, .. } = spec;
-        let JobSpec { out, out_dir, tty, session, one_terminal, checkpoint_of, .. } = spec;
+        let JobSpec { out, out_dir, tty, session, one_terminal, checkpoint_of, extract, .. } = spec;
         let exported = Exported {
             format: FORMAT,
             job: view::job(row, None, &around),
@@ -212,6 +213,8 @@ impl Walk {
                 one_terminal,
                 hold,
                 checkpoint_of,
+                extract,
+                results_error,
                 failed_by,
                 env,
                 secret_names,

@@ -69,7 +69,9 @@ pub async fn show(
     env_names.extend(row.secret_names.iter().filter(|name| !env.contains_key(*name)).cloned());
     env_names.sort();
     let runs = runs.into_iter().map(view::run).collect();
-    let JobSpec { conda, venv, gpu_arg, by_rule, after, after_any, retry_on, unique, .. } = row.spec.clone();
+    let JobSpec { conda, venv, gpu_arg, by_rule, after, after_any, retry_on, unique, extract, .. } = row.spec.clone();
+    let (results_folder, results_error) = (app.own_results(&row), row.left.error.clone());
+    let results_copy = app.copy_of(&row).filter(|copy| !copy.ended);
     let checkpoints = app.checkpoints_of(&row).filter(|folder| folder.is_dir());
     let checkpoint_dir = checkpoints.map(|folder| folder.display().to_string());
     let job = app.view(vec![row], false).await?.remove(0);
@@ -88,6 +90,10 @@ pub async fn show(
         after_any,
         retry_on,
         unique,
+        extract,
+        results_folder,
+        results_error,
+        results_copy,
     }))
 }
 
@@ -203,7 +209,7 @@ pub(super) fn filter(query: &JobQuery) -> Result<Filter, Problem> {
             word => states.extend(Word::from_filter(word).ok_or_else(|| Problem::BadField {
                 field: "state".into(),
                 value: word.to_string(),
-                want: "one of held, queued, starting, running, completed, failed, killed".into(),
+                want: "one of held, queued, starting, running, copying, completed, failed, killed".into(),
             })?),
         }
     }
@@ -378,5 +384,7 @@ fn planned_row(spec: JobSpec) -> JobRow {
         dir: None,
         failed_by: None,
         replaced_by: None,
+        run_ended_at: None,
+        left: Default::default(),
     }
 }

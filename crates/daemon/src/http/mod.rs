@@ -14,6 +14,7 @@ mod jobs;
 mod logs;
 mod past;
 mod problem;
+mod results;
 mod screens;
 mod service;
 mod service_log;
@@ -48,6 +49,7 @@ use crate::gpus::Gpus;
 use crate::import::Watches;
 use crate::queue_edit::FileNotes;
 use crate::reload::Reload;
+use crate::results::Copier;
 use crate::service_screen::ServiceScreen;
 use crate::store::{Reader, Readers};
 use crate::words;
@@ -72,6 +74,7 @@ pub struct App {
     pub edits: tokio::sync::Mutex<()>,
     pub notes: Arc<FileNotes>,
     pub watches: Arc<Watches>,
+    pub copier: Copier,
     /// Where jobs run whose folder goes without saying.
     pub user_home: String,
 }
@@ -100,6 +103,7 @@ pub fn router(app: Shared) -> Router {
         .route("/v1/jobs/{id}", get(jobs::show).post(actions::act))
         .route("/v1/jobs/{id}/edit", post(edit::job))
         .route("/v1/jobs/{id}/log", get(logs::log))
+        .route("/v1/jobs/{id}/results", get(results::show).post(results::copy))
         .route("/v1/jobs/{id}/why", get(why::why))
         .route("/v1/jobs/{id}/terminal", get(terminal::terminal))
         .route("/v1/sweeps", get(sweeps::list).post(sweeps::create))

@@ -89,7 +89,7 @@ fn view(row: SweepRow, counts: Counts) -> Sweep {
             held: counts.held,
             queued: counts.queued,
             running: counts.active,
-            copying: 0,
+            copying: counts.copying,
             completed: row.completed,
             failed: row.failed,
             killed: row.killed,

@@ -23,7 +23,7 @@ pub async fn why(State(app): State<Shared>, Path(id): Path<String>) -> Result<Js
             Ok((row, runs, reader.active().map_err(fail)?))
         })
         .await?;
-    let (dir, failed_by) = (row.dir.clone(), row.failed_by.clone());
+    let (dir, failed_by, results_error) = (row.dir.clone(), row.failed_by.clone(), row.left.error.clone());
     let job = app.view(vec![row], false).await?.remove(0);
     let holders = app.view(active, false).await?.into_iter().filter(|other| is_in_the_way(other, &job)).collect();
     let (machines, pending) = app.ask_gpus(|world, read| (gpus::machines(world, read), world.pending())).await?;
@@ -41,6 +41,7 @@ pub async fn why(State(app): State<Shared>, Path(id): Path<String>) -> Result<Js
         cwd_exists,
         disk_free_bytes: home::disk_free(&app.home.dir).unwrap_or(0),
         failed_by,
+        results_error,
         job,
     }))
 }

@@ -55,8 +55,10 @@ impl<'a> Reader<'a> {
     pub fn line(&mut self, entry: Entry) -> Result<ImportLine, String> {
         let Entry { line, command, options: mut said, env: own, id: known_as, .. } = entry;
         let mut spec = self.usual.clone();
-        if let Some(out) = said.get_mut("out").filter(|out| !out.is_empty()) {
-            *out = whole(out, self.folder);
+        for name in ["out", "results"] {
+            if let Some(path) = said.get_mut(name).filter(|path| !path.is_empty()) {
+                *path = whole(path, self.folder);
+            }
         }
         for (name, value) in &said {
             set(&mut spec, name, value).map_err(|error| format!("{name}: {error}"))?;

@@ -8,9 +8,9 @@ use nexus_api::jobs::{JobSpec, RunOutcome, State};
 use nexus_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
-use super::StoreError;
 use super::restore::gpu_set;
 use super::spec::{Specs, StoredSpec};
+use super::{Left, StoreError};
 use crate::identity::{Identity, are_identical};
 
 /// Nobody reads a queue position beyond this; counting stops here.
@@ -51,6 +51,9 @@ pub struct JobRow {
     pub failed_by: Option<String>,
     /// The job of the same sweep that repeats it.
     pub replaced_by: Option<String>,
+    /// When the newest run ended.
+    pub run_ended_at: Option<Time>,
+    pub left: Left,
 }
 
 impl JobRow {
@@ -95,7 +98,7 @@ pub(super) const JOB: &str = "SELECT jobs.n, id, state, reason, exit_code, signa
         (SELECT group_concat(tag, char(10)) FROM tags WHERE tags.n = jobs.n),
         submitted_at, jobs.started_at, jobs.ended_at,
         runs.machine, runs.gpus, runs.simulated, runs.pid, runs.outcome, place_priority, turn, runs.dir,
-        failed_by, shared, replaced_by
+        failed_by, shared, replaced_by, runs.ended_at, found, results, results_state, results_error
     FROM jobs LEFT JOIN runs ON runs.n = jobs.n AND runs.number = jobs.runs";
 
 impl<'a> Reader<'a> {
@@ -174,7 +177,7 @@ impl<'a> Reader<'a> {
         }
         let mut rows = self.list_ended(&ended, since, filter.limit)?;
         if [State::Starting, State::Running, State::Copying].iter().any(wanted) {
-            let active = self.active()?.into_iter();
+            let active = self.active()?.into_iter().chain(self.copying()?);
             rows.extend(active.filter(|row| wanted(&row.state) && row.submitted_at.0 >= since));
         }
         if [State::Held, State::Queued].iter().any(wanted) {
@@ -389,6 +392,8 @@ impl<'a> Reader<'a> {
             dir: row.get::<_, Option<String>>(20)?.map(PathBuf::from),
             failed_by: row.get(21)?,
             replaced_by: row.get(23)?,
+            run_ended_at: row.get::<_, Option<i64>>(24)?.map(Time),
+            left: Left::of(row, 25)?,
         })
     }
 

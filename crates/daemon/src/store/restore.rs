@@ -28,7 +28,7 @@ impl Store {
                 "SELECT jobs.id, jobs.state, spec, place_priority, turn, retries_used, start_failures, jobs.runs,
                         not_before, runs.gpus, runs.cpus, runs.planned_at, runs.pid, runs.started_at, runs.stop,
                         runs.milli, runs.vram_mib, runs.ram_mib, runs.peak_mib, same, raised, shared,
-                        sweep, sweeps.max_running IS NOT NULL
+                        sweep, sweeps.max_running IS NOT NULL, runs.ended_at
                  FROM jobs LEFT JOIN runs ON runs.n = jobs.n AND runs.number = jobs.runs
                       LEFT JOIN sweeps ON sweeps.n = jobs.sweep
                  WHERE jobs.ended_at IS NULL",
@@ -44,7 +44,7 @@ impl Store {
         let mut jobs = Vec::with_capacity(rows.len());
         let mut asked: BTreeSet<Same> = BTreeSet::new();
         for (job, after) in rows {
-            if !after.is_empty() && !matches!(job.state, State::Active(_)) {
+            if !after.is_empty() && job.state.waits() {
                 parents.push((job.id, after));
             }
             if let Some(Share { vram: Vram::Learned(same), .. }) = job.request.share {
@@ -123,6 +123,7 @@ fn job(row: &Row, spec: &JobSpec) -> rusqlite::Result<(Job, Vec<Parent>)> {
     let state = match row.get_ref(1)?.as_str()? {
         "held" => State::Held,
         "queued" => State::Queued { not_before: row.get::<_, Option<i64>>(8)?.map(Time) },
+        "copying" => State::Copying { ended_at: Time(row.get(24)?) },
         _ => State::Active(Box::new(run(row, RunId { job: id, number: runs })?)),
     };
     let job = Job {
@@ -138,6 +139,7 @@ fn job(row: &Row, spec: &JobSpec) -> rusqlite::Result<(Job, Vec<Parent>)> {
             on_timeout: needs.retry_on_timeout,
             start_failures: row.get(6)?,
         },
+        copies: needs.copies,
         runs,
         state,
     };

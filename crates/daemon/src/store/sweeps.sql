@@ -78,6 +78,7 @@ CREATE TABLE variables_needed (
 CREATE INDEX variables_of_job ON variables_needed (n);
 
 -- What a job left behind.
+CREATE INDEX jobs_copying ON jobs (n) WHERE ended_at IS NULL AND state = 'copying';
 ALTER TABLE jobs ADD COLUMN found TEXT;                           -- api::results::Found
 ALTER TABLE jobs ADD COLUMN results TEXT;                         -- the folder that has a copy, or is to have it
 ALTER TABLE jobs ADD COLUMN results_state TEXT;                   -- a word of api::results::ResultsState; NULL = none

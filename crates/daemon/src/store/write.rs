@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use nexus_api::env::{Env, split_secrets};
 use nexus_api::jobs::JobSpec;
+use nexus_api::results::Found;
 use nexus_api::run_dir;
 use nexus_core::event::{Event, NewJob, QueuePause, Requeue};
 use nexus_core::ids::{JobId, MachineId, RunId, SweepId};
@@ -16,7 +17,7 @@ use nexus_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, ToSql, Transaction, params};
 
 use super::spec::{Specs, StoredSpec, common, common_text, env_text, have_in_common, own_text, stored_spec};
-use super::{NewSweepRow, Store, StoreError, WatchChange};
+use super::{Copied, NewSweepRow, Store, StoreError, WatchChange};
 use crate::identity::{Identity, identity};
 use crate::words;
 
@@ -41,6 +42,9 @@ pub struct Batch {
     pub watches: Vec<WatchChange>,
     /// Sweeps that some of the new jobs belong to.
     pub sweeps: Vec<NewSweepRow>,
+    /// What the output of runs that end said of their results.
+    pub found: BTreeMap<RunId, Found>,
+    pub copied: Vec<Copied>,
     /// Which GPUs do not exist.
     pub simulated: GpuSet,
     /// Where new runs keep their files.
@@ -54,6 +58,7 @@ impl Batch {
             && self.tidied.is_empty()
             && self.meta.is_empty()
             && self.watches.is_empty()
+            && self.copied.is_empty()
     }
 }
 
@@ -136,6 +141,9 @@ impl Writer<'_> {
         for event in &batch.events {
             self.event(event, batch)?;
         }
+        for copied in &batch.copied {
+            self.copied(copied)?;
+        }
         for job in &batch.forgotten {
             self.forget(*job)?;
         }
@@ -205,7 +213,12 @@ impl Writer<'_> {
                     params![run.job.as_str(), run.number, word],
                 )?;
             }
-            Event::RunEnded { run, outcome, at } => self.run_ended(*run, outcome, *at)?,
+            Event::RunEnded { run, outcome, at } => {
+                self.run_ended(*run, outcome, *at)?;
+                self.found(*run, batch.found.get(run))?;
+            }
+            Event::Copying { job, .. } => self.copying(*job)?,
+            Event::CopyStopped { job } => self.copy_stopped(*job)?,
             Event::Peaked { run, mib } => {
                 self.run(
                     "UPDATE runs SET peak_mib = ?3 WHERE n = (SELECT n FROM jobs WHERE id = ?1) AND number = ?2",
@@ -444,6 +457,8 @@ impl Writer<'_> {
         let (state, reason) = words::end(end);
         let (code, signal) = match self.last_outcome.take() {
             Some((run, outcome)) if run.job == job => words::exit_of(&outcome),
+            // Its results were copied since.
+            _ if *end == End::Completed => (Some(0), None),
             _ => (None, None),
         };
         let failed_by = match end {

@@ -7,12 +7,13 @@
 //! ```
 //! One thread, no runtime; it sleeps in poll(2) until something happens.
 
-mod checkpoints;
 mod failure;
+mod finds;
 mod folder;
 mod limits;
 mod oom;
 mod output;
+mod own_folder;
 mod report;
 mod session;
 mod spawn;
@@ -30,13 +31,15 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use nexus_api::results::Found;
 use nexus_api::run_dir::{Cause, ExitRecord, ExitStatus, FORMAT, RunSpec, ShimMessage, Started};
 
-use self::checkpoints::Checkpoints;
 use self::failure::Failure;
+use self::finds::Finds;
 use self::folder::Folder;
 use self::oom::Evidence;
 use self::output::Output;
+use self::own_folder::OwnFolder;
 use self::report::report;
 use self::session::Session;
 use self::spawn::Command;
@@ -76,7 +79,8 @@ struct Begun {
     started_at_ms: i64,
     gpus: Held,
     evidence: Evidence,
-    checkpoints: Option<Checkpoints>,
+    /// For checkpoints and for results.
+    own_folders: [Option<OwnFolder>; 2],
 }
 
 /// Lives through one run. Called in a process that was forked for it, with the signals of a shim blocked. The guard
@@ -129,7 +133,11 @@ fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Res
     let output = Output::open(&spec, folder.path())?;
     let streams = Streams::open(&spec).map_err(Failure::machine("open a terminal"))?;
     let command = Command::prepare(&spec)?;
-    let checkpoints = spec.checkpoint_dir.as_deref().map(open_checkpoints).transpose()?;
+    let own_folders = [
+        own_folder(spec.checkpoint_dir.as_deref(), "make the folder of checkpoints")?,
+        own_folder(spec.results_dir.as_deref(), "make the folder of results")?,
+    ];
+    let finds = Finds::new(&spec.extract);
     let mut viewers = Viewers::open(&spec);
     let session = spec.screen.as_ref().map(|wanted| Session::open(wanted, &spec, &mut viewers)).transpose()?;
     let group = spec.cgroup_base.as_ref().and_then(|base| make_group(base, &spec.run));
@@ -168,13 +176,13 @@ fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Res
     drop((spec, command));
     give_memory_back();
     Ok(Begun {
-        watch: Watch { main: pid, signals, sources: streams.started(), output, tree, limits, viewers },
+        watch: Watch { main: pid, signals, sources: streams.started(), output, finds, tree, limits, viewers },
         session,
         pid,
         started_at_ms,
         gpus,
         evidence,
-        checkpoints,
+        own_folders,
     })
 }
 
@@ -187,10 +195,11 @@ fn give_memory_back() {
     }
 }
 
-fn open_checkpoints(path: &Path) -> Result<Checkpoints, Failure> {
-    let failed =
-        |source| Failure::MachineFile { operation: "make the folder of checkpoints", path: path.to_owned(), source };
-    Checkpoints::open(path).map_err(failed)
+fn own_folder(path: Option<&Path>, operation: &'static str) -> Result<Option<OwnFolder>, Failure> {
+    let open = |path: &Path| {
+        OwnFolder::open(path).map_err(|source| Failure::MachineFile { operation, path: path.to_owned(), source })
+    };
+    path.map(open).transpose()
 }
 
 fn make_group(base: &Path, run: &str) -> Option<PathBuf> {
@@ -206,7 +215,7 @@ fn see_through(mut begun: Begun, run: &str, shell: bool, folder: &Folder, report
     let mut end = begun.watch.until_gone();
     // Before the end is told: the next run on these GPUs may be started at once.
     drop(begun.gpus);
-    drop(begun.checkpoints);
+    drop(begun.own_folders);
     if let (ExitStatus::Exited { code: code @ (126 | 127) }, true, Cause::Own) = (&end.status, shell, end.cause) {
         end.status = unreached(*code, folder);
     }
@@ -222,10 +231,12 @@ fn see_through(mut begun: Begun, run: &str, shell: bool, folder: &Folder, report
         ended_at_ms: now_ms(),
         lost_output_bytes: begun.watch.output.lost(),
         oom,
+        found: begun.watch.finds.end(),
     };
     let ended = ShimMessage::Ended(record.clone());
     let heard = report(reports, &ended);
-    begun.watch.viewers.end(&record);
+    // Viewers show an end, and a frame is short.
+    begun.watch.viewers.end(&ExitRecord { found: Found::default(), ..record.clone() });
     begun.watch.tree.remove_group();
     if !heard {
         // Without a service nobody else removes the group that held this run's, once it is empty.
@@ -265,6 +276,7 @@ fn unstarted(run: &str, failure: &Failure) -> ExitRecord {
         ended_at_ms: now_ms(),
         lost_output_bytes: 0,
         oom: None,
+        found: Found::default(),
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use nexus_api::run_dir::{Cause, ExitStatus};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::finds::Finds;
 use super::output::Output;
 use super::terminal::Sources;
 use super::time_limit::Limits;
@@ -40,6 +41,7 @@ pub struct Watch {
     pub signals: Signals,
     pub sources: Sources,
     pub output: Output,
+    pub finds: Finds,
     pub tree: Tree,
     pub limits: Limits,
     pub viewers: Viewers,
@@ -231,6 +233,7 @@ impl Watch {
             Ok(0) => *source = None,
             Ok(count) => {
                 self.output.take(stderr, &buffer[..count]);
+                self.finds.take(stderr, &buffer[..count]);
                 self.viewers.show(&buffer[..count]);
                 return count;
             }

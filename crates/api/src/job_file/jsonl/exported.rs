@@ -13,6 +13,7 @@ use crate::job_file::line::Text;
 use crate::job_file::{Past, checks};
 use crate::jobs::{JobRequest, JobSpec, State};
 use crate::queue_text::{HOLD, SET, told};
+use crate::results::Extract;
 
 /// Keys that say nothing of a new job: what became of the old one, and what the service alone says.
 const PASSED_OVER: &[&str] = &[
@@ -25,6 +26,7 @@ const PASSED_OVER: &[&str] = &[
     "ended_at",
     "env_names",
     "exit_code",
+    "extract",
     "failed_by",
     "gpus",
     "links",
@@ -41,6 +43,7 @@ const PASSED_OVER: &[&str] = &[
     "results",
     "results_named",
     "extracted",
+    "results_error",
     "results_state",
     "runs",
     "runtime_seconds",
@@ -102,6 +105,12 @@ pub fn meant(
     if object.get("session").and_then(Value::as_str) == Some("screen") {
         options.insert("screen".into(), SET.into());
     }
+    // It was to go into a folder of its own there.
+    let copied_to = object.get("results").and_then(Value::as_str).and_then(|path| path.rsplit_once('/'));
+    options.extend(copied_to.map(|(folder, _)| ("results".to_string(), folder.to_string())));
+    let extract = object.get("extract").cloned().map(Vec::<Extract>::deserialize).transpose();
+    let extract = extract.map_err(|error| format!("extract: {error}"))?.unwrap_or_default();
+    options.extend(Extract::list_text(&extract).map(|text| ("extract".to_string(), text)));
     let entry = entry(object, text, options, env)?;
     Ok((Meant::Job(entry), doubt(&unknown, object.get("secret_names"))))
 }

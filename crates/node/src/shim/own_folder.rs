@@ -1,5 +1,5 @@
-//! The folder in which a job keeps what it wants to go on from. It is there while the job runs, and stays if something
-//! is in it: a million jobs that keep nothing leave no folders.
+//! A folder of a job's own: for what it wants to go on from, or for its results. It is there while the job runs, and
+//! stays if something is in it: a million jobs that keep nothing leave no folders.
 //!
 //! Jobs that go on from the same checkpoints share a folder: each holds a lock on it, and only who has it alone removes
 //! it.
@@ -14,14 +14,14 @@ use rustix::fs::{FlockOperation, flock};
 /// How often it is made again when another removes it at the same time.
 const ATTEMPTS: usize = 100;
 
-pub struct Checkpoints {
+pub struct OwnFolder {
     path: PathBuf,
     /// Holds the lock. Closed in the command by exec.
     folder: File,
 }
 
-impl Checkpoints {
-    pub fn open(path: &Path) -> io::Result<Checkpoints> {
+impl OwnFolder {
+    pub fn open(path: &Path) -> io::Result<OwnFolder> {
         for _ in 0..ATTEMPTS {
             match DirBuilder::new().recursive(true).mode(0o700).create(path) {
                 // It was there, and was removed before one could see that it is a folder.
@@ -38,14 +38,14 @@ impl Checkpoints {
                 folder.metadata().is_ok_and(|held| (held.dev(), held.ino()) == (now.dev(), now.ino()))
             };
             if std::fs::metadata(path).as_ref().is_ok_and(is_same) {
-                return Ok(Checkpoints { path: path.to_owned(), folder });
+                return Ok(OwnFolder { path: path.to_owned(), folder });
             }
         }
         Err(io::Error::other("it is removed again and again"))
     }
 }
 
-impl Drop for Checkpoints {
+impl Drop for OwnFolder {
     /// Removes it if nothing is in it and nobody else has it.
     fn drop(&mut self) {
         if flock(&self.folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
@@ -62,14 +62,14 @@ mod tests {
     fn an_empty_folder_goes_with_the_last_who_has_it() {
         let temporary = tempfile::tempdir().unwrap();
         let path = temporary.path().join("checkpoints/abc");
-        let first = Checkpoints::open(&path).unwrap();
+        let first = OwnFolder::open(&path).unwrap();
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o700);
-        let second = Checkpoints::open(&path).unwrap();
+        let second = OwnFolder::open(&path).unwrap();
         drop(first);
         assert!(path.is_dir(), "another has it still");
         drop(second);
         assert!(!path.exists());
-        let kept = Checkpoints::open(&path).unwrap();
+        let kept = OwnFolder::open(&path).unwrap();
         std::fs::write(path.join("step"), "7").unwrap();
         drop(kept);
         assert!(path.join("step").exists());
@@ -83,7 +83,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..500 {
-                        let held = Checkpoints::open(&path).unwrap();
+                        let held = OwnFolder::open(&path).unwrap();
                         assert!(path.is_dir());
                         drop(held);
                     }
