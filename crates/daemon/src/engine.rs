@@ -8,6 +8,7 @@ mod history;
 mod import;
 mod revise;
 mod submit;
+mod variables;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -40,7 +41,7 @@ use crate::ids::IdMaker;
 use crate::launch::RunSpecs;
 use crate::narrate::{self, Narrator};
 use crate::service_log::ServiceLog;
-use crate::store::{Batch, PastJob, Store, StoreError, Took, WatchChange, machine_name};
+use crate::store::{Batch, PastJob, Store, StoreError, Took, VariableChange, WatchChange, machine_name};
 use crate::{clock, home};
 use gpus::Watched;
 
@@ -109,6 +110,11 @@ pub enum Message {
         jobs: Vec<PastJob>,
         reply: Reply<Vec<Took>>,
     },
+    /// A variable that is set, or no more.
+    Variable {
+        change: VariableChange,
+        reply: Reply<()>,
+    },
     /// A value to keep; nobody waits for it.
     Keep {
         key: &'static str,
@@ -176,6 +182,8 @@ pub struct Engine {
     pub reserve: Reserve,
     /// Told to go without waiting for the jobs.
     pub leaves_jobs: bool,
+    /// Names of those that are set.
+    pub variables: BTreeSet<String>,
 }
 
 /// What one turn of the loop has gathered.
@@ -335,6 +343,10 @@ impl Engine {
                 turn.batch.watches.push(change);
                 turn.batch.notes.push(line);
                 turn.answer(reply, Ok(()));
+            }
+            Message::Variable { change, reply } => {
+                let done = self.variable(change, turn);
+                turn.answer(reply, done);
             }
             Message::TakeOver { jobs, reply } => drop(reply.send(self.take_over(&jobs, turn))),
             Message::Keep { key, value } => turn.batch.meta.push((key, value)),
@@ -504,8 +516,12 @@ impl Engine {
     /// The World as it is on disk, however long the disk takes to be readable again.
     fn restored(&mut self) -> World {
         loop {
-            match self.store.restore() {
-                Ok(world) => return world,
+            let restored = self.store.restore().and_then(|world| Ok((world, self.store.variables_set()?)));
+            match restored {
+                Ok((world, variables)) => {
+                    self.variables = variables;
+                    return world;
+                }
                 Err(error) => {
                     self.log.write(&[format!("Error: {}", error.problem())]);
                     std::thread::sleep(AFTER_FAILURE);
@@ -529,6 +545,9 @@ impl Engine {
         for effect in effects {
             match effect {
                 Effect::Start { run, lease } => match self.store.launch(run) {
+                    Ok(Some(launch)) if launch.hidden.len() < launch.spec.variables.len() => {
+                        self.start_failed(run, "a variable that it needs is gone".into());
+                    }
                     Ok(Some(launch)) => starts.push(self.specs.run_spec(run, &lease, launch, &self.machine.gpus)),
                     Ok(None) => self.start_failed(run, "its record is gone".into()),
                     Err(error) => self.start_failed(run, error.problem().to_string()),

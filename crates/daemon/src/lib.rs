@@ -24,6 +24,7 @@ mod own_env;
 mod queue_edit;
 mod reload;
 mod same;
+mod script;
 mod select;
 mod service_log;
 mod service_screen;

@@ -34,5 +34,6 @@ pub mod show;
 pub mod start;
 pub mod status;
 pub mod stop;
+pub mod var;
 pub mod wait;
 pub mod why;

@@ -22,4 +22,5 @@ pub mod status;
 pub mod table;
 pub mod text;
 pub mod time;
+pub mod variables;
 pub mod why;

@@ -49,7 +49,8 @@ impl Engine {
         let together: BTreeSet<JobId> = ids.iter().copied().collect();
         let mut named = Vec::with_capacity(fresh.len());
         let now = clock::now();
-        for (id, Fresh { spec, env, identity, .. }) in ids.into_iter().zip(fresh) {
+        for (id, Fresh { mut spec, env, identity, .. }) in ids.into_iter().zip(fresh) {
+            self.find_variables(&mut spec, &env)?;
             let needs = self.needs(&spec, &together, turn)?;
             let job = NewJob { id, needs, priority: spec.priority, held: spec.hold, at: now };
             named.push((job, NewRow { spec, env, identity }));

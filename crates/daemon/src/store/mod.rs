@@ -9,6 +9,7 @@ mod history;
 mod read;
 mod restore;
 mod spec;
+mod variables;
 mod watches;
 mod write;
 
@@ -30,6 +31,7 @@ pub use history::{PastJob, PastRun, Took};
 pub use read::{Filter, JobRow, Reader, RunRow};
 pub use restore::parents;
 pub use spec::{Launch, past_texts};
+pub use variables::VariableChange;
 pub use watches::{Seen, WatchChange, WatchRow};
 pub use write::{Batch, EditedRow, JobEnv, NewRow, machine_name};
 

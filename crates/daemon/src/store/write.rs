@@ -17,7 +17,7 @@ use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::spec::{StoredSpec, env_text, stored_spec};
-use super::{Store, StoreError, WatchChange};
+use super::{Store, StoreError, VariableChange, WatchChange};
 use crate::identity::{Identity, identity};
 use crate::words;
 
@@ -37,6 +37,7 @@ pub struct Batch {
     pub tidied: Vec<RunId>,
     pub meta: Vec<(&'static str, String)>,
     pub watches: Vec<WatchChange>,
+    pub variables: Vec<VariableChange>,
     /// Which GPUs do not exist.
     pub simulated: GpuSet,
     /// Where new runs keep their files.
@@ -50,6 +51,7 @@ impl Batch {
             && self.tidied.is_empty()
             && self.meta.is_empty()
             && self.watches.is_empty()
+            && self.variables.is_empty()
     }
 }
 
@@ -108,7 +110,7 @@ impl Store {
 }
 
 pub(super) struct Writer<'a> {
-    db: &'a Transaction<'a>,
+    pub(super) db: &'a Transaction<'a>,
     next_n: i64,
     /// A job's end follows its last run's: that run's outcome.
     last_outcome: Option<(RunId, Outcome)>,
@@ -134,6 +136,9 @@ impl Writer<'_> {
         }
         for change in &batch.watches {
             self.watch(change)?;
+        }
+        for change in &batch.variables {
+            self.variable(change)?;
         }
         for (key, value) in &batch.meta {
             self.set_meta(key, value)?;
@@ -260,6 +265,9 @@ impl Writer<'_> {
                 row.identity.0
             ],
         )?;
+        if !spec.variables.is_empty() {
+            self.needs_variables(n, &spec.variables)?;
+        }
         self.tag(n, &spec.tags)
     }
 
@@ -319,6 +327,7 @@ impl Writer<'_> {
             .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))?;
         self.run("DELETE FROM tags WHERE n = ?1", [n])?;
         self.tag(n, &spec.tags)?;
+        self.needs_variables(n, &spec.variables)?;
         let Some((env, secrets)) = &row.env else { return Ok(()) };
         self.drop_secrets(job)?;
         let (env_hash, secrets_hash) = self.environment(env, secrets)?;
@@ -417,6 +426,7 @@ impl Writer<'_> {
             params![job.as_str(), state.word(), reason, code, signal, at.0, failed_by],
         )?;
         self.run("UPDATE totals SET count = count + 1 WHERE state = ?1", [state.word()])?;
+        self.needs_no_variables(job)?;
         self.drop_secrets(job)
     }
 

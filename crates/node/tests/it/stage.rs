@@ -82,6 +82,8 @@ impl Stage {
             one_terminal: false,
             memory_max_mib: None,
             checkpoint_dir: None,
+            script: None,
+            hidden: vec![],
         }
     }
 

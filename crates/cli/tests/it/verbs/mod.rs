@@ -65,6 +65,8 @@ mod status;
 mod stop;
 mod unique;
 mod usage;
+mod var;
+mod var_runs;
 mod wait;
 mod why;
 
