@@ -10,9 +10,13 @@ pub fn looks_secret(name: &str) -> bool {
     ["TOKEN", "SECRET", "PASSWORD"].iter().any(|word| name.contains(word)) || name.ends_with("_KEY")
 }
 
-/// Splits off the values that must not outlive the job.
+/// Splits off the values that must not outlive the job. One that only names a variable is none of them.
 pub fn split_secrets(env: Env) -> (Env, Env) {
-    env.into_iter().partition(|(name, _)| !looks_secret(name))
+    env.into_iter().partition(|(name, value)| !looks_secret(name) || only_names_a_variable(value))
+}
+
+fn only_names_a_variable(value: &str) -> bool {
+    value.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).is_some_and(crate::template::is_name)
 }
 
 /// Names that only nexus sets in a job.
@@ -86,6 +90,14 @@ mod tests {
         for bad in ["A", "=b", "A B=c", "CUDA_VISIBLE_DEVICES=0", "NEXUS_PARAM_X=1"] {
             assert!(parse_file(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_only_names_a_variable_is_kept() {
+        let env = [("A_TOKEN", "{TOKEN}"), ("B_TOKEN", "x{TOKEN}"), ("C", "{TOKEN}x")];
+        let (open, secret) = split_secrets(env.map(|(name, value)| (name.into(), value.into())).into());
+        assert_eq!(open.keys().collect::<Vec<_>>(), ["A_TOKEN", "C"]);
+        assert_eq!(secret.keys().collect::<Vec<_>>(), ["B_TOKEN"]);
     }
 
     #[test]

@@ -55,6 +55,16 @@ pub enum Problem {
         by: String,
         state: State,
     },
+    /// A variable that is not set; the one most like it that is.
+    NoSuchVariable {
+        name: String,
+        near: Option<String>,
+    },
+    /// A job is to be repeated, and a variable that it needs is not set any more.
+    VariableGone {
+        id: String,
+        name: String,
+    },
     BadCommand {
         bad: BadCommand,
     },
@@ -176,6 +186,8 @@ impl Problem {
             Problem::NotWatched { file, .. } => format!("{file} is not watched"),
             Problem::CannotWatch { file, .. } => format!("{file} cannot be watched"),
             Problem::CheckpointsInUse { id, .. } => format!("job {id} cannot be gone on from"),
+            Problem::NoSuchVariable { name, .. } => format!("there is no variable {name}"),
+            Problem::VariableGone { id, .. } => format!("job {id} cannot be repeated"),
             Problem::BadCommand { .. } => "this command cannot run".into(),
             Problem::NoSuchFolder { path, .. } => format!("the working folder {path} cannot be used"),
             Problem::BadField { field, value, .. } => format!("{field} cannot be {value}"),
@@ -243,6 +255,7 @@ impl Problem {
             Problem::CheckpointsInUse { by, state, .. } => {
                 format!("job {by} is {} and has the same folder of checkpoints", state.word())
             }
+            Problem::VariableGone { name, .. } => format!("it needs the variable {name}, which is not set any more"),
             Problem::BadCommand { bad } => match bad {
                 BadCommand::Empty => "it is empty".into(),
                 BadCommand::Nul => "it contains a NUL byte, which no program can be given".into(),
@@ -264,9 +277,11 @@ impl Problem {
                     "there is no {path}: they were deleted, or the job was taken over from another home without them"
                 )
             }
-            Problem::NoSuchJob { .. } | Problem::NothingMatches { .. } | Problem::NoLog { .. } | Problem::Stopping => {
-                return None;
-            }
+            Problem::NoSuchJob { .. }
+            | Problem::NothingMatches { .. }
+            | Problem::NoSuchVariable { .. }
+            | Problem::NoLog { .. }
+            | Problem::Stopping => return None,
         })
     }
 
@@ -298,6 +313,9 @@ impl Problem {
                 format!("nexus wait {by}, or nexus remove {by}; then try again")
             }
             Problem::CheckpointsInUse { by, .. } => format!("nexus wait {by}, or nexus kill {by}; then try again"),
+            Problem::NoSuchVariable { near: Some(near), .. } => format!("nexus var unset {near}, or nexus var ls"),
+            Problem::NoSuchVariable { near: None, .. } => "nexus var ls".into(),
+            Problem::VariableGone { name, .. } => format!("nexus var set {name}, then try again"),
             Problem::BadCommand { bad: BadCommand::Empty } => "nexus add \"python train.py\"".into(),
             Problem::BadCommand { .. } => "put it into a script and queue that: nexus add bash script.sh".into(),
             Problem::NoSuchFolder { .. } => "--cwd DIR names another".into(),

@@ -7,6 +7,7 @@ use nexus_core::run::{Memory, Outcome};
 use serde::{Deserialize, Serialize};
 
 use crate::results::{Extract, Found};
+use crate::variables::Hidden;
 
 /// Format of everything here. A shim of an older release must still be understood.
 pub const FORMAT: u32 = 1;
@@ -18,6 +19,10 @@ pub const STDERR: &str = "stderr.log";
 pub const ORDER: &str = "order.idx";
 /// Why the environment of a run could not be activated; the script that tried writes it.
 pub const START_ERROR: &str = "start_error";
+/// The text of a shell command whose variables have values: the shell reads it here, so that they stand in no argv.
+pub const SCRIPT: &str = "script";
+/// What a run with variables printed last, [`Said`], with the variables' names in place of their values.
+pub const LAST_LINES: &str = "last_lines";
 /// Where the further copy of the output is, for a run that was given two names for it: a symbolic link.
 pub const OUT: &str = "out";
 
@@ -105,6 +110,12 @@ pub struct RunSpec {
     /// Values to take from what it prints.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extract: Vec<Extract>,
+    /// Content of [`SCRIPT`], which `argv` has a shell read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
+    /// Values that stand in no record: their names do instead.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<Hidden>,
 }
 
 /// The session of GNU screen that a run is to be shown in.
@@ -292,6 +303,15 @@ impl ExitRecord {
             (Cause::Own, None, signal) => Outcome::Signaled { signal: signal.unwrap_or(0) },
         }
     }
+}
+
+/// What a run printed last, as short as a list can show it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
+    /// Of standard error, or else of standard output.
+    pub line: Option<String>,
+    /// Of both, in the order of their arrival.
+    pub lines: Vec<String>,
 }
 
 /// What a shim tells the service, one message a connection.

@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::commands::{
     attach, cancel, completions, config, demo, doctor, edit, export, first, forget, gpus, help, history, hold, import,
     kill, logs, ls, pause, queue, release, remove, rerun, restart, results, resume, run, screens, service, show, start,
-    status, stop, sweep, wait, why,
+    status, stop, sweep, var, wait, why,
 };
 use crate::typed::AddArgs;
 use crate::ui::ColorWhen;
@@ -65,6 +65,7 @@ pub enum Verb {
     Stop(stop::StopArgs),
     Restart(restart::RestartArgs),
     Config(config::ConfigArgs),
+    Var(var::VarArgs),
     Doctor(doctor::DoctorArgs),
     Demo(demo::DemoArgs),
     Completions(completions::CompletionsArgs),

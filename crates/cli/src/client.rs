@@ -17,6 +17,7 @@ use nexus_api::results::{CopyResults, Results};
 use nexus_api::screens::Screen;
 use nexus_api::service::{Gpu, Machine, OnGpus, Service, SimulatedGpus, Status, Stop};
 use nexus_api::sweeps::{NewSweep, Sweep, SweepQueued};
+use nexus_api::variables::{SetVariable, Variable};
 use nexus_api::why::Why;
 use serde_json::Value;
 
@@ -245,6 +246,18 @@ impl Client {
     pub async fn override_config(&self, keys: &[(String, String)]) -> Result<(), CliError> {
         let overrides = Overrides { keys: keys.iter().cloned().collect() };
         self.put("/v1/config/overrides", &overrides).await
+    }
+
+    pub async fn variables(&self) -> Result<Vec<Variable>, CliError> {
+        self.get("/v1/variables").await
+    }
+
+    pub async fn set_variable(&self, name: &str, value: &SetVariable) -> Result<(), CliError> {
+        self.put(&format!("/v1/variables/{}", encode(name)), value).await
+    }
+
+    pub async fn unset_variable(&self, name: &str) -> Result<Variable, CliError> {
+        self.delete(&format!("/v1/variables/{}", encode(name))).await
     }
 
     pub async fn simulate_gpus(&self, count: u16) -> Result<(), CliError> {

@@ -39,7 +39,8 @@ use clap::{CommandFactory, Parser};
 use crate::app::App;
 use crate::commands::{
     add, cancel, completions, config, demo, doctor, edit, first, forget, gpus, help, history, hold, import, kill, logs,
-    ls, pause, queue, release, remove, rerun, restart, results, resume, service, show, status, stop, sweep, wait, why,
+    ls, pause, queue, release, remove, rerun, restart, results, resume, service, show, status, stop, sweep, var, wait,
+    why,
 };
 use crate::error::{CliError, code};
 use crate::ui::Ui;
@@ -133,6 +134,7 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
         Verb::Start(args) => commands::start::run(args, app).await,
         Verb::Stop(args) => stop::run(args, app).await,
         Verb::Restart(args) => restart::run(args, app).await,
+        Verb::Var(args) => var::run(args, app).await,
         Verb::Config(args) => config::run(args, app).await,
         Verb::Doctor(args) => doctor::run(args, app).await,
         Verb::Demo(_) | Verb::Completions(_) | Verb::Help(_) | Verb::Service(_) => {

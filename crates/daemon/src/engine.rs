@@ -10,6 +10,7 @@ mod results;
 mod revise;
 mod submit;
 mod sweep;
+mod variables;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -44,7 +45,7 @@ use crate::launch::RunSpecs;
 use crate::narrate::{self, Narrator};
 use crate::results::{Copier, Ended};
 use crate::service_log::ServiceLog;
-use crate::store::{Batch, PastJob, Store, StoreError, Took, WatchChange, machine_name};
+use crate::store::{Batch, PastJob, Store, StoreError, Took, VariableChange, WatchChange, machine_name};
 use crate::{clock, home};
 use gpus::Watched;
 
@@ -118,6 +119,11 @@ pub enum Message {
     TakeOver {
         jobs: Vec<PastJob>,
         reply: Reply<Vec<Took>>,
+    },
+    /// A variable that is set, or no more.
+    Variable {
+        change: VariableChange,
+        reply: Reply<()>,
     },
     /// A value to keep; nobody waits for it.
     Keep {
@@ -195,6 +201,8 @@ pub struct Engine {
     pub reserve: Reserve,
     /// Told to go without waiting for the jobs.
     pub leaves_jobs: bool,
+    /// Names of those that are set.
+    pub variables: BTreeSet<String>,
 }
 
 /// What one turn of the loop has gathered.
@@ -363,6 +371,10 @@ impl Engine {
                 turn.batch.watches.push(change);
                 turn.batch.notes.push(line);
                 turn.answer(reply, Ok(()));
+            }
+            Message::Variable { change, reply } => {
+                let done = self.variable(change, turn);
+                turn.answer(reply, done);
             }
             Message::TakeOver { jobs, reply } => drop(reply.send(self.take_over(&jobs, turn))),
             Message::Keep { key, value } => turn.batch.meta.push((key, value)),
@@ -540,8 +552,12 @@ impl Engine {
     /// The World as it is on disk, however long the disk takes to be readable again.
     fn restored(&mut self) -> World {
         loop {
-            match self.store.restore() {
-                Ok(world) => return world,
+            let restored = self.store.restore().and_then(|world| Ok((world, self.store.variables_set()?)));
+            match restored {
+                Ok((world, variables)) => {
+                    self.variables = variables;
+                    return world;
+                }
                 Err(error) => {
                     self.log.write(&[format!("Error: {}", error.problem())]);
                     std::thread::sleep(AFTER_FAILURE);
@@ -565,6 +581,9 @@ impl Engine {
         for effect in effects {
             match effect {
                 Effect::Start { run, lease } => match self.store.launch(run) {
+                    Ok(Some(launch)) if launch.hidden.len() < launch.spec.variables.len() => {
+                        self.start_failed(run, "a variable that it needs is gone".into());
+                    }
                     Ok(Some(launch)) => starts.push(self.specs.run_spec(run, &lease, launch, &self.machine.gpus)),
                     Ok(None) => self.start_failed(run, "its record is gone".into()),
                     Err(error) => self.start_failed(run, error.problem().to_string()),

@@ -13,7 +13,7 @@ use nexus_core::run::Lease;
 
 use crate::config::{Config, Visible};
 use crate::store::Launch;
-use crate::{activation, clock, gpu_arg};
+use crate::{activation, clock, gpu_arg, script};
 
 /// Window of a job whose submitter had none.
 const USUAL_WINDOW: (u16, u16) = (120, 40);
@@ -64,7 +64,7 @@ impl RunSpecs {
         let results_dir = self.results.join(run.job.as_str());
         env.insert("NEXUS_RESULTS_DIR".into(), results_dir.to_string_lossy().into_owned());
         let activation = activation::before(&launch.spec, &self.activator);
-        let dir = launch.dir;
+        let (dir, hidden) = (launch.dir, launch.hidden);
         let JobSpec {
             command, cwd, env_given, request, tty, window, out, out_dir, session, one_terminal, extract, ..
         } = launch.spec;
@@ -73,6 +73,7 @@ impl RunSpecs {
             Some(option) => gpu_arg::told(command, &option, &lease.gpus.to_string()),
             None => command,
         };
+        let (command, script) = script::filled(command, &hidden, &dir, self.config.prelude.is_none());
         let (argv, shell) = self.argv(command, activation);
         let grace_ms =
             request.grace_seconds.map_or(self.config.grace.as_millis() as u64, |grace| grace.saturating_mul(1000));
@@ -111,6 +112,8 @@ impl RunSpecs {
             checkpoint_dir: Some(checkpoint_dir),
             results_dir: Some(results_dir),
             extract,
+            script,
+            hidden,
         }
     }
 
@@ -196,6 +199,11 @@ fn environment(run: RunId, lease: &Lease, visible: String, launch: &Launch) -> E
     let mut env: Env =
         launch.env.iter().filter(|(name, _)| !is_reserved(name)).map(|(n, v)| (n.clone(), v.clone())).collect();
     env.extend(launch.secrets.iter().filter(|(name, _)| !is_reserved(name)).map(|(n, v)| (n.clone(), v.clone())));
+    for name in &launch.spec.env_given {
+        if let Some(value) = env.get_mut(name) {
+            *value = script::fill(value, &launch.hidden);
+        }
+    }
     env.entry("TERM".into()).or_insert_with(|| "xterm-256color".into());
     env.insert("CUDA_VISIBLE_DEVICES".into(), visible);
     env.insert("CUDA_DEVICE_ORDER".into(), "PCI_BUS_ID".into());
@@ -247,8 +255,14 @@ mod tests {
         let config = Config { gpus: GpuConfig { visible, ..GpuConfig::default() }, ..Config::default() };
         let specs =
             RunSpecs::new(config, "/logs".into(), "/screens".into(), ["/checkpoints".into(), "/results".into()]);
-        let launch =
-            Launch { spec, env: Arc::default(), secrets: Env::new(), dir: "/logs/job_abc".into(), last_failure: None };
+        let launch = Launch {
+            spec,
+            env: Arc::default(),
+            secrets: Env::new(),
+            dir: "/logs/job_abc".into(),
+            last_failure: None,
+            hidden: vec![],
+        };
         let gpus_of = leased.iter().copied().collect();
         let lease = Lease { machine: MachineId::LOCAL, gpus: gpus_of, share: None, cpus: 0, ram_mib: 0 };
         specs.run_spec("abc.1".parse().unwrap(), &lease, launch, gpus)

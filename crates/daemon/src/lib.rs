@@ -25,6 +25,7 @@ mod queue_edit;
 mod reload;
 mod results;
 mod same;
+mod script;
 mod select;
 mod service_log;
 mod service_screen;

@@ -160,6 +160,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         Problem::HomeUnusable { path: home.service_log().display().to_string(), error: error.to_string() }
     })?;
     let world = store.restore().map_err(|error| error.problem())?;
+    let variables = store.variables_set().map_err(|error| error.problem())?;
     let (to_engine, inbox) = mpsc::channel();
     if let Some(line) = models_line {
         to_engine.send(Message::Log(vec![line])).expect("the other end is held here");
@@ -191,6 +192,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         home_dir: home.dir.clone(),
         reserve: Reserve::of(home),
         leaves_jobs: false,
+        variables,
     };
     let containment = containment.into();
     Ok(Parts {

@@ -8,13 +8,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use nexus_api::run_dir::{ExitRecord, RunSpec, ShimMessage, Started};
+use nexus_api::run_dir::{ExitRecord, RunSpec, SCRIPT, ShimMessage, Started};
 use nexus_core::ids::RunId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -486,20 +486,27 @@ impl Keeper {
             (None, false) => "its watching process (shim) died".to_owned(),
         };
         if restarted {
+            forget_script(&dir);
             return self.mailbox.post(Request::Cleared { run, error });
         }
         let mut leftovers = Leftovers::of(&dir, started.as_ref(), self.group_of(run));
-        let mailbox = self.mailbox.clone();
+        let (mailbox, dir_later) = (self.mailbox.clone(), dir.clone());
         let work = move || {
             if leftovers.end(|| mailbox.closed.load(Ordering::Relaxed)) {
+                forget_script(&dir);
                 mailbox.post(Request::Cleared { run, error });
             }
         };
         if std::thread::Builder::new().name(format!("nexus-clear-{run}")).spawn(work).is_err() {
             self.clearing.remove(&run);
-            self.look_later(run, dir, Why::Begun, LAST_LOOK_AGAIN);
+            self.look_later(run, dir_later, Why::Begun, LAST_LOOK_AGAIN);
         }
     }
+}
+
+/// Values of variables go with the run that needed them, before its end is told.
+fn forget_script(dir: &Path) {
+    let _ = std::fs::remove_file(dir.join(SCRIPT));
 }
 
 fn open_process(pid: u32) -> Option<OwnedFd> {

@@ -5,7 +5,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use nexus_api::run_dir::{STDERR, STDOUT};
+use nexus_api::run_dir::{LAST_LINES, STDERR, STDOUT, Said};
+use nexus_api::variables::{Hidden, masked};
 
 use crate::logs::{LogReader, Which};
 
@@ -17,16 +18,34 @@ const LONGEST_CHARACTERS: usize = 300;
 /// Bytes of the last lines that are kept.
 const LONGEST_TAIL: usize = 64 << 10;
 
+/// The end of a traceback is in so many.
+const LAST_COUNT: usize = 10;
+
+/// What a run printed last, with the names of variables in place of their values.
+pub fn said(dir: &Path, hidden: &[Hidden]) -> Said {
+    let line = [STDERR, STDOUT].iter().find_map(|name| last_line_of(&read_end(&dir.join(name)).ok()?, hidden));
+    Said { line, lines: lines(dir, LAST_COUNT, hidden) }
+}
+
+/// What the shim of a run with variables kept of it.
+pub fn kept_said(dir: &Path) -> Option<Said> {
+    serde_json::from_slice(&std::fs::read(dir.join(LAST_LINES)).ok()?).ok()
+}
+
 /// The last line that is not blank, of stderr or else of stdout. Of a line that was drawn several times over (a
 /// progress bar) what was drawn last.
 pub fn last_line(dir: &Path) -> Option<String> {
-    [STDERR, STDOUT].iter().find_map(|name| last_line_of(&read_end(&dir.join(name)).ok()?))
+    [STDERR, STDOUT].iter().find_map(|name| last_line_of(&read_end(&dir.join(name)).ok()?, &[]))
 }
 
 /// The last lines of both streams that are not blank, in the order of their arrival. What cannot be read is not shown.
 pub fn last_lines(dir: &Path, count: usize) -> Vec<String> {
+    lines(dir, count, &[])
+}
+
+fn lines(dir: &Path, count: usize, hidden: &[Hidden]) -> Vec<String> {
     let bytes = read_tail(dir, count).unwrap_or_default();
-    let lines = bytes.split(|byte| *byte == b'\n').filter_map(|line| Some(shortened(drawn_last(line)?)));
+    let lines = bytes.split(|byte| *byte == b'\n').filter_map(|line| Some(shortened(drawn_last(line)?, hidden)));
     let lines: Vec<String> = lines.collect();
     lines[lines.len().saturating_sub(count)..].to_vec()
 }
@@ -59,8 +78,9 @@ fn read_end(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn last_line_of(bytes: &[u8]) -> Option<String> {
-    bytes.rsplit(|byte| *byte == b'\n').find_map(drawn_last).map(|line| shortened(line).trim_start().to_string())
+fn last_line_of(bytes: &[u8], hidden: &[Hidden]) -> Option<String> {
+    let line = bytes.rsplit(|byte| *byte == b'\n').find_map(drawn_last)?;
+    Some(shortened(line, hidden).trim_start().to_string())
 }
 
 /// Of a line that was drawn several times over, what was drawn last.
@@ -68,8 +88,9 @@ fn drawn_last(line: &[u8]) -> Option<&[u8]> {
     line.rsplit(|byte| *byte == b'\r').find(|drawn| !drawn.trim_ascii().is_empty())
 }
 
-fn shortened(line: &[u8]) -> String {
-    String::from_utf8_lossy(line).trim_end().chars().take(LONGEST_CHARACTERS).collect()
+/// Values are hidden before anything is cut off: half a value is too much of it.
+fn shortened(line: &[u8], hidden: &[Hidden]) -> String {
+    masked(&String::from_utf8_lossy(line), hidden).trim_end().chars().take(LONGEST_CHARACTERS).collect()
 }
 
 #[cfg(test)]
@@ -86,12 +107,12 @@ mod tests {
             (" \n\n", None),
         ];
         for (text, expected) in table {
-            assert_eq!(last_line_of(text.as_bytes()).as_deref(), expected, "{text:?}");
+            assert_eq!(last_line_of(text.as_bytes(), &[]).as_deref(), expected, "{text:?}");
         }
         let long = "ä".repeat(5000);
-        assert_eq!(last_line_of(long.as_bytes()).unwrap().chars().count(), 300);
+        assert_eq!(last_line_of(long.as_bytes(), &[]).unwrap().chars().count(), 300);
         // A character cut in two by the limit on what is read does no harm.
-        assert!(last_line_of(&long.as_bytes()[1..]).is_some());
+        assert!(last_line_of(&long.as_bytes()[1..], &[]).is_some());
     }
 
     #[test]
@@ -105,6 +126,15 @@ mod tests {
         assert_eq!(last_lines(dir, 2), ["four", "Error"]);
         std::fs::write(dir.join(STDOUT), "x".repeat(200_000)).unwrap();
         assert_eq!(last_lines(dir, 2).last().map(String::as_str), Some("Error"));
+    }
+
+    #[test]
+    fn a_value_is_hidden_before_its_line_is_cut() {
+        let temporary = tempfile::tempdir().unwrap();
+        let hidden = [Hidden { name: "T".into(), value: "secret-value".into() }];
+        std::fs::write(temporary.path().join(STDERR), format!("{}secret-value x\n", "-".repeat(295))).unwrap();
+        let said = said(temporary.path(), &hidden);
+        assert!(said.line.clone().unwrap().ends_with("-{T} x") && said.lines == [said.line.unwrap()]);
     }
 
     #[test]

@@ -33,6 +33,6 @@ pub mod viewer;
 mod words;
 
 pub use cgroup::Containment;
-pub use last_line::{last_line, last_lines};
+pub use last_line::{kept_said, last_line, last_lines};
 pub use node::{Node, NodeError};
 pub use words::{NodeConfig, Report, RunPlace, Sink};

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use nexus_api::run_dir::{EXIT, ORDER, STARTED, STDERR, STDOUT};
+use nexus_api::run_dir::{EXIT, ORDER, SCRIPT, STARTED, STDERR, STDOUT};
 
 use crate::inspect::{Seen, inspect, is_occupied};
 use crate::words::{Report, RunPlace, Sink};
@@ -70,7 +70,7 @@ pub fn run(incoming: &Receiver<Tidying>, sink: &Sink) {
 fn tidy(dir: &Path) {
     let is_empty = |name| fs::metadata(dir.join(name)).map_or(true, |metadata| metadata.len() == 0);
     let unneeded = [ORDER].into_iter().filter(|_| is_empty(STDOUT) || is_empty(STDERR));
-    for name in [EXIT, STARTED].into_iter().chain(unneeded) {
+    for name in [SCRIPT, EXIT, STARTED].into_iter().chain(unneeded) {
         let _ = fs::remove_file(dir.join(name));
     }
 }
@@ -83,12 +83,12 @@ mod tests {
     fn logs_stay_and_the_order_stays_while_it_means_something() {
         let temporary = tempfile::tempdir().unwrap();
         let dir = temporary.path();
-        for name in [EXIT, STARTED, ORDER, STDOUT, STDERR] {
+        for name in [SCRIPT, EXIT, STARTED, ORDER, STDOUT, STDERR] {
             fs::write(dir.join(name), "x").unwrap();
         }
         tidy(dir);
         let there = |name: &str| dir.join(name).exists();
-        assert!(!there(EXIT) && !there(STARTED) && there(ORDER) && there(STDOUT) && there(STDERR));
+        assert!(!there(SCRIPT) && !there(EXIT) && !there(STARTED) && there(ORDER) && there(STDOUT) && there(STDERR));
         fs::write(dir.join(STDERR), "").unwrap();
         tidy(dir);
         assert!(!there(ORDER));

@@ -141,6 +141,27 @@ impl Nexus {
         Output::new(format!("nexus {}", shown.join(" ")), done.expect("the binary runs"))
     }
 
+    /// Like [`Nexus::run`], with this on standard input.
+    pub fn run_with_input(&self, args: &[&str], input: &[u8]) -> Output {
+        use std::io::Write;
+        let mut child = self
+            .command(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        // One that refuses does not read.
+        let _ = child.stdin.take().expect("a pipe").write_all(input);
+        Output::new(format!("nexus {}", args.join(" ")), child.wait_with_output().expect("it ends"))
+    }
+
+    /// Sets a variable.
+    #[track_caller]
+    pub fn set_variable(&self, name: &str, value: &str) {
+        self.run_with_input(&["var", "set", name], value.as_bytes()).expect_code(0);
+    }
+
     /// Must succeed; stdout without the last newline.
     #[track_caller]
     pub fn ok<S: AsRef<std::ffi::OsStr>>(&self, args: &[S]) -> String {

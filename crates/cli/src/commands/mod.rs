@@ -36,5 +36,6 @@ pub mod start;
 pub mod status;
 pub mod stop;
 pub mod sweep;
+pub mod var;
 pub mod wait;
 pub mod why;

@@ -25,4 +25,5 @@ pub mod sweep_csv;
 pub mod table;
 pub mod text;
 pub mod time;
+pub mod variables;
 pub mod why;

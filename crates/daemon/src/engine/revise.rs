@@ -42,7 +42,10 @@ impl Engine {
             Slot::Known(id) => id,
             Slot::New(place) => ids[place],
         });
-        let (mut edits, edited): (Vec<Edit>, Vec<EditedRow>) = edits.into_iter().unzip();
+        let (mut edits, mut edited): (Vec<Edit>, Vec<EditedRow>) = edits.into_iter().unzip();
+        for (edit, row) in edits.iter().zip(&mut edited).filter(|(edit, _)| edit.needs.is_some()) {
+            self.find_variables_again(edit, row, turn)?;
+        }
         for (edit, row) in edits.iter_mut().zip(&edited).filter(|(edit, _)| edit.needs.is_some()) {
             edit.needs = Some(self.needs(&row.spec, same(&row.spec), &BTreeSet::new(), turn)?);
         }

@@ -53,6 +53,7 @@ impl Engine {
         let now = clock::now();
         let mut sweep: Option<(String, Option<InSweep>)> = None;
         for (id, Fresh { mut spec, env, identity, same, .. }) in ids.into_iter().zip(fresh) {
+            self.find_variables(&mut spec, &env)?;
             let needs = self.needs(&spec, same, &together, turn)?;
             if sweep.as_ref().map(|(name, _)| name) != spec.sweep.as_ref() {
                 sweep = spec.sweep.clone().map(|name| Ok((name.clone(), self.in_sweep(&name, turn)?))).transpose()?;

@@ -5,7 +5,8 @@ mod shell_text;
 
 use nexus_api::command::Command;
 
-use self::shell_text::{Simple, commands};
+use self::shell_text::Simple;
+pub use self::shell_text::commands;
 
 /// Programs that go with the one that works, and use no GPU.
 const COMPANIONS: &[&str] = &[

@@ -165,6 +165,7 @@ fn changed_job(reader: &Reader, id: &str, edit: &JobEdit, rules: &Rules) -> Resu
             from: "".into(),
             to: "set".into(),
         }));
+        after.env_given.extend(typed.keys().filter(|name| !job.spec.env_given.contains(name)).cloned());
         let mut whole = reader.env(id).map_err(fail)?;
         whole.extend(typed);
         let (open, secret) = split_secrets(whole);

@@ -22,6 +22,7 @@ mod stream;
 mod sweeps;
 mod terminal;
 mod time_limit;
+mod variables;
 mod why;
 
 use std::collections::BTreeMap;
@@ -113,6 +114,8 @@ pub fn router(app: Shared) -> Router {
         .route("/v1/history", post(history::take_over))
         .route("/v1/import", post(import::import))
         .route("/v1/watches", get(import::watches).post(import::watch).delete(import::end_watch))
+        .route("/v1/variables", get(variables::list))
+        .route("/v1/variables/{name}", put(variables::set).delete(variables::unset))
         .route("/v1/events", get(events::follow))
         .fallback(problem::no_such_path)
         .layer(DefaultBodyLimit::max(BODY_LIMIT))

@@ -20,11 +20,13 @@ impl IntoResponse for Failed {
             Problem::NoSuchJob { .. }
             | Problem::NothingMatches { .. }
             | Problem::NotWatched { .. }
+            | Problem::NoSuchVariable { .. }
             | Problem::NoLog { .. }
             | Problem::LogsGone { .. } => StatusCode::NOT_FOUND,
             Problem::WrongState { .. }
             | Problem::NotUnique { .. }
             | Problem::CheckpointsInUse { .. }
+            | Problem::VariableGone { .. }
             | Problem::NoTerminal { .. }
             | Problem::TimeLimitKept { .. } => StatusCode::CONFLICT,
             Problem::DiskFull { .. } => StatusCode::INSUFFICIENT_STORAGE,

@@ -106,7 +106,10 @@ fn failure(row: JobRow) -> RecentFailure {
     let reason = row.reason.unwrap_or_else(|| "exit".into());
     RecentFailure {
         detail,
-        last_line: row.dir.as_deref().and_then(nexus_node::last_line),
+        last_line: row.dir.as_deref().and_then(|dir| match row.spec.variables.is_empty() {
+            true => nexus_node::last_line(dir),
+            false => nexus_node::kept_said(dir).and_then(|said| said.line),
+        }),
         ended_at: clock::rfc3339(row.ended_at.unwrap_or_default()),
         exit_code: row.exit_code,
         signal: row.signal,

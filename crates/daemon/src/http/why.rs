@@ -24,12 +24,18 @@ pub async fn why(State(app): State<Shared>, Path(id): Path<String>) -> Result<Js
         })
         .await?;
     let (dir, failed_by, results_error) = (row.dir.clone(), row.failed_by.clone(), row.left.error.clone());
+    let has_variables = !row.spec.variables.is_empty();
     let job = app.view(vec![row], false).await?.remove(0);
     let holders = app.view(active, false).await?.into_iter().filter(|other| is_in_the_way(other, &job)).collect();
     let (machines, pending) = app.ask_gpus(|world, read| (gpus::machines(world, read), world.pending())).await?;
     // A folder on a dead server may keep this waiting: others are answered meanwhile.
     let (last_lines, cwd_exists) = tokio::task::block_in_place(|| {
-        let lines = dir.map(|dir| nexus_node::last_lines(&dir, LAST_LINES)).unwrap_or_default();
+        let lines = match dir {
+            None => vec![],
+            // Which values its output may hold nobody but its shim can tell: what that kept has none.
+            Some(dir) if has_variables => nexus_node::kept_said(&dir).unwrap_or_default().lines,
+            Some(dir) => nexus_node::last_lines(&dir, LAST_LINES),
+        };
         (lines, std::fs::metadata(&job.cwd).is_ok_and(|found| found.is_dir()))
     });
     Ok(Json(Why {

@@ -11,6 +11,7 @@ mod restore;
 mod results;
 mod spec;
 mod sweeps;
+mod variables;
 mod watches;
 mod write;
 
@@ -34,6 +35,7 @@ pub use restore::parents;
 pub use results::{Copied, Left};
 pub use spec::{Launch, past_texts};
 pub use sweeps::{NewSweepRow, SweepRow};
+pub use variables::VariableChange;
 pub use watches::{Seen, WatchChange, WatchRow};
 pub use write::{Batch, EditedRow, JobEnv, NewRow, machine_name};
 

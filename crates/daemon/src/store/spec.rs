@@ -10,6 +10,7 @@ use std::sync::Arc;
 use nexus_api::command::Command;
 use nexus_api::env::Env;
 use nexus_api::jobs::{JobSpec, RunOutcome};
+use nexus_api::variables::Hidden;
 use nexus_core::ids::{JobId, RunId};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -35,6 +36,8 @@ pub struct Launch {
     pub dir: PathBuf,
     /// How the run before this one ended.
     pub last_failure: Option<String>,
+    /// Its variables, with the values of now.
+    pub hidden: Vec<Hidden>,
 }
 
 /// A spec as it lies in the database, in one piece.
@@ -197,7 +200,11 @@ impl Store {
             None => None,
         };
         let env = self.env(env_number)?;
-        Ok(Some(Launch { spec: stored.spec, env, secrets, dir: dir.into(), last_failure }))
+        let hidden = match stored.spec.variables.is_empty() {
+            true => vec![],
+            false => self.values_of(run.job.as_str())?,
+        };
+        Ok(Some(Launch { spec: stored.spec, env, secrets, dir: dir.into(), last_failure, hidden }))
     }
 
     /// The command as shown.

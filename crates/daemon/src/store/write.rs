@@ -17,7 +17,7 @@ use nexus_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, ToSql, Transaction, params};
 
 use super::spec::{Specs, StoredSpec, common, common_text, env_text, have_in_common, own_text, stored_spec};
-use super::{Copied, NewSweepRow, Store, StoreError, WatchChange};
+use super::{Copied, NewSweepRow, Store, StoreError, VariableChange, WatchChange};
 use crate::identity::{Identity, identity};
 use crate::words;
 
@@ -45,6 +45,7 @@ pub struct Batch {
     /// What the output of runs that end said of their results.
     pub found: BTreeMap<RunId, Found>,
     pub copied: Vec<Copied>,
+    pub variables: Vec<VariableChange>,
     /// Which GPUs do not exist.
     pub simulated: GpuSet,
     /// Where new runs keep their files.
@@ -59,6 +60,7 @@ impl Batch {
             && self.meta.is_empty()
             && self.watches.is_empty()
             && self.copied.is_empty()
+            && self.variables.is_empty()
     }
 }
 
@@ -156,6 +158,9 @@ impl Writer<'_> {
         }
         for change in &batch.watches {
             self.watch(change)?;
+        }
+        for change in &batch.variables {
+            self.variable(change)?;
         }
         for (key, value) in &batch.meta {
             self.set_meta(key, value)?;
@@ -295,6 +300,9 @@ impl Writer<'_> {
         if let (Some(old), Some(sweep)) = (&spec.rerun_of, row.sweep) {
             self.repeats(new.id, old, sweep)?;
         }
+        if !spec.variables.is_empty() {
+            self.needs_variables(n, &spec.variables)?;
+        }
         self.tag(n, &spec.tags)
     }
 
@@ -367,6 +375,7 @@ impl Writer<'_> {
         }
         self.run("DELETE FROM tags WHERE n = ?1", [n])?;
         self.tag(n, &spec.tags)?;
+        self.needs_variables(n, &spec.variables)?;
         let Some((env, secrets)) = &row.env else { return Ok(()) };
         self.drop_secrets(job)?;
         let (env, secrets) = self.environment(env, secrets)?;
@@ -479,6 +488,7 @@ impl Writer<'_> {
             self.ended_in(sweep, state.word(), ran_ms)?;
         }
         self.run("UPDATE totals SET count = count + 1 WHERE state = ?1", [state.word()])?;
+        self.needs_no_variables(job)?;
         self.drop_secrets(job)
     }
 

@@ -15,6 +15,7 @@ mod oom;
 mod output;
 mod own_folder;
 mod report;
+mod script;
 mod session;
 mod spawn;
 mod terminal;
@@ -33,6 +34,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nexus_api::results::Found;
 use nexus_api::run_dir::{Cause, ExitRecord, ExitStatus, FORMAT, RunSpec, ShimMessage, Started};
+use nexus_api::variables::Hidden;
 
 use self::failure::Failure;
 use self::finds::Finds;
@@ -41,6 +43,7 @@ use self::oom::Evidence;
 use self::output::Output;
 use self::own_folder::OwnFolder;
 use self::report::report;
+use self::script::Script;
 use self::session::Session;
 use self::spawn::Command;
 use self::terminal::Streams;
@@ -81,6 +84,7 @@ struct Begun {
     evidence: Evidence,
     /// For checkpoints and for results.
     own_folders: [Option<OwnFolder>; 2],
+    script: Option<Script>,
 }
 
 /// Lives through one run. Called in a process that was forked for it, with the signals of a shim blocked. The guard
@@ -99,7 +103,7 @@ fn live(spec: RunSpec, known: &Known, guard: OwnedFd) {
     known.title.set(c"nexus-shim", &format!("nexus: job {}", spec.run));
     let run = spec.run.clone();
     let reports = spec.reports.clone();
-    let shell = spec.shell;
+    let (shell, hidden) = (spec.shell, spec.hidden.clone());
     let taken = Folder::take(&spec.dir);
     drop(guard);
     let folder = match taken {
@@ -107,22 +111,30 @@ fn live(spec: RunSpec, known: &Known, guard: OwnedFd) {
         Ok(None) => return,
         Err(source) => {
             let failure = Failure::MachineFile { operation: "prepare", path: spec.dir, source };
-            report(&reports, &ShimMessage::Ended(unstarted(&run, &failure)));
+            report(&reports, &ShimMessage::Ended(unstarted(&run, &failure, &hidden)));
             return;
         }
     };
     let begun =
         signals.map_err(Failure::machine("receive signals")).and_then(|signals| begin(spec, &folder, signals, known));
     match begun {
-        Ok(begun) => see_through(begun, &run, shell, &folder, &reports),
+        Ok(begun) => see_through(begun, &Of { run, shell, hidden, reports }, &folder),
         Err(failure) => {
-            let record = unstarted(&run, &failure);
+            let record = unstarted(&run, &failure, &hidden);
             report(&reports, &ShimMessage::Ended(record.clone()));
             if folder.write_record(&record).is_err() {
                 folder.withdraw();
             }
         }
     }
+}
+
+/// What of a run's spec counts to the end.
+struct Of {
+    run: String,
+    shell: bool,
+    hidden: Vec<Hidden>,
+    reports: PathBuf,
 }
 
 /// Starts the command. Whatever goes wrong, no process is left.
@@ -133,6 +145,7 @@ fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Res
     let output = Output::open(&spec, folder.path())?;
     let streams = Streams::open(&spec).map_err(Failure::machine("open a terminal"))?;
     let command = Command::prepare(&spec)?;
+    let script = spec.script.as_deref().map(|text| Script::write(folder.path(), text)).transpose()?;
     let own_folders = [
         own_folder(spec.checkpoint_dir.as_deref(), "make the folder of checkpoints")?,
         own_folder(spec.results_dir.as_deref(), "make the folder of results")?,
@@ -183,6 +196,7 @@ fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Res
         gpus,
         evidence,
         own_folders,
+        script,
     })
 }
 
@@ -211,19 +225,21 @@ fn make_group(base: &Path, run: &str) -> Option<PathBuf> {
 }
 
 /// Watches to the end, then says so: by message first, since the disk may be slow.
-fn see_through(mut begun: Begun, run: &str, shell: bool, folder: &Folder, reports: &Path) {
+fn see_through(mut begun: Begun, of: &Of, folder: &Folder) {
+    let reports = &of.reports;
     let mut end = begun.watch.until_gone();
     // Before the end is told: the next run on these GPUs may be started at once.
     drop(begun.gpus);
     drop(begun.own_folders);
-    if let (ExitStatus::Exited { code: code @ (126 | 127) }, true, Cause::Own) = (&end.status, shell, end.cause) {
+    drop(begun.script);
+    if let (ExitStatus::Exited { code: code @ (126 | 127) }, true, Cause::Own) = (&end.status, of.shell, end.cause) {
         end.status = unreached(*code, folder);
     }
     let oom = begun.evidence.judge(&end, begun.watch.tree.memory(), folder.path());
     let End { status, cause, .. } = end;
-    let record = ExitRecord {
+    let mut record = ExitRecord {
         format: FORMAT,
-        run: run.to_owned(),
+        run: of.run.clone(),
         status,
         cause,
         pid: Some(begun.pid),
@@ -233,6 +249,8 @@ fn see_through(mut begun: Begun, run: &str, shell: bool, folder: &Folder, report
         oom,
         found: begun.watch.finds.end(),
     };
+    script::hide(&mut record, &of.hidden);
+    script::keep_said(folder.path(), &of.hidden);
     let ended = ShimMessage::Ended(record.clone());
     let heard = report(reports, &ended);
     // Viewers show an end, and a frame is short.
@@ -265,8 +283,8 @@ fn unreached(code: i32, folder: &Folder) -> ExitStatus {
 }
 
 /// The record of a run of which nothing began.
-fn unstarted(run: &str, failure: &Failure) -> ExitRecord {
-    ExitRecord {
+fn unstarted(run: &str, failure: &Failure, hidden: &[Hidden]) -> ExitRecord {
+    let mut record = ExitRecord {
         format: FORMAT,
         run: run.to_owned(),
         status: failure.into(),
@@ -277,7 +295,9 @@ fn unstarted(run: &str, failure: &Failure) -> ExitRecord {
         lost_output_bytes: 0,
         oom: None,
         found: Found::default(),
-    }
+    };
+    script::hide(&mut record, hidden);
+    record
 }
 
 fn now_ms() -> i64 {

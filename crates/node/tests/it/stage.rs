@@ -84,6 +84,8 @@ impl Stage {
             checkpoint_dir: None,
             results_dir: None,
             extract: vec![],
+            script: None,
+            hidden: vec![],
         }
     }
 

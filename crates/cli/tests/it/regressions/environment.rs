@@ -54,7 +54,7 @@ fn r16_the_gpus_of_a_job_cannot_be_overridden() {
 const SECRET: &str = "hf-vErYsEcReT-0123456789";
 
 /// Files of the home, by name or content, in which a secret stands.
-fn files_with(nexus: &Nexus, secret: &str) -> Vec<PathBuf> {
+pub fn files_with(nexus: &Nexus, secret: &str) -> Vec<PathBuf> {
     fn walk(dir: &Path, secret: &str, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
             let path = entry.path();
@@ -76,7 +76,7 @@ fn files_with(nexus: &Nexus, secret: &str) -> Vec<PathBuf> {
 }
 
 #[track_caller]
-fn vanishes(nexus: &Nexus, secret: &str, when: &str) {
+pub fn vanishes(nexus: &Nexus, secret: &str, when: &str) {
     let mut left = Vec::new();
     let start = std::time::Instant::now();
     // Long enough for an idle moment of a busy service; shorter than the deadline, so that the files are named.

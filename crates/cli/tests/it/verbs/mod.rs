@@ -67,6 +67,8 @@ mod sweep;
 mod sweep_plans;
 mod unique;
 mod usage;
+mod var;
+mod var_runs;
 mod wait;
 mod why;
 
