@@ -104,7 +104,7 @@ fn split(selectors: &[String]) -> Result<(Vec<String>, Vec<String>), CliError> {
 }
 
 /// Those of a group that the verb fits. Where there is none, all of it, so that the reason can be told.
-async fn fitting(client: &Client, group: &String, fit: Fit) -> Result<Vec<Job>, CliError> {
+pub async fn fitting(client: &Client, group: &String, fit: Fit) -> Result<Vec<Job>, CliError> {
     let group = std::slice::from_ref(group);
     let words: Vec<&str> = State::ALL.into_iter().filter(|state| (fit.states)(*state)).map(State::word).collect();
     match client.selected(group, Some(words.join(","))).await {

@@ -2,18 +2,19 @@
 
 use std::process::ExitCode;
 
-use nexus_api::jobs::{Action, Job};
+use nexus_api::jobs::{Action, Job, State};
 
 use crate::app::App;
 use crate::chosen;
 use crate::client::Client;
 use crate::ends;
 use crate::error::CliError;
-use crate::render::{outcome, place};
+use crate::render::{outcome, place, text};
 
 /// End running jobs
 ///
-/// TERM to the whole process tree, after the grace KILL; returns when they are gone.
+/// TERM to the whole process tree, after the grace KILL; returns when they are gone. What waits of a sweep is held, so that
+/// it does not start instead.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,11 +35,32 @@ pub struct KillArgs {
 
 pub async fn run(args: KillArgs, app: &App) -> Result<ExitCode, CliError> {
     let client = app.started().await?;
-    let jobs = chosen::choose(&client, &args.selectors, chosen::KILL).await?;
+    let mut jobs = chosen::choose(&client, &args.selectors, chosen::KILL).await?;
     chosen::confirm_many(&app.ui, "kill", &jobs, args.yes)?;
+    if hold_rest(&client, &args.selectors, app).await? {
+        // One may have started meanwhile.
+        jobs = chosen::choose(&client, &args.selectors, chosen::KILL).await?;
+    }
     let asked = client.act(Action::Kill, chosen::on(&jobs, chosen::KILL)).await?;
     tell_ends(&client, &asked, args.no_wait, app).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Who kills a sweep does not want its next jobs to start instead: they are held. Whether there were any.
+async fn hold_rest(client: &Client, selectors: &[String], app: &App) -> Result<bool, CliError> {
+    let mut any = false;
+    for sweep in selectors.iter().filter(|selector| selector.starts_with("sweep:")) {
+        let waiting = chosen::fitting(client, sweep, chosen::HOLD).await?;
+        let waiting: Vec<Job> = waiting.into_iter().filter(|job| job.state == State::Queued).collect();
+        if waiting.is_empty() {
+            continue;
+        }
+        let held = client.act(Action::Hold, chosen::on(&waiting, chosen::HOLD)).await?;
+        let (count, are) = (text::counted(held.len() as u64, "job"), if held.len() == 1 { "is" } else { "are" });
+        app.ui.say(&format!("{count} of it waited and {are} held: nexus release {sweep}, or nexus remove {sweep}"));
+        any = true;
+    }
+    Ok(any)
 }
 
 /// Names each job when it has ended, or what it was asked when nobody waits for that.

@@ -21,7 +21,7 @@ use crate::render::reason::Capacity;
 #[command(after_help = "\
 Examples:
   nexus rerun abc
-  nexus rerun --failed tag:night
+  nexus rerun --failed sweep:lr-grid
   nexus rerun --resume abc")]
 pub struct RerunArgs {
     /// Jobs (nexus help selectors)
@@ -45,7 +45,8 @@ pub async fn run(args: RerunArgs, app: &App) -> Result<ExitCode, CliError> {
     let client = app.started().await?;
     let mut jobs = chosen::choose(&client, &args.selectors, chosen::ANY).await?;
     if args.failed {
-        jobs.retain(|job| job.state == State::Failed);
+        // One that was repeated already is what became of that.
+        jobs.retain(|job| job.state == State::Failed && job.replaced_by.is_none());
     }
     if jobs.is_empty() {
         let error = format!("nothing of {} has failed", args.selectors.join(" "));
