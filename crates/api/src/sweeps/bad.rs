@@ -65,7 +65,7 @@ impl BadPlan {
                 let condition = if *narrowed { " for which the condition holds" } else { "" };
                 match all_seen {
                     true => format!("{asked} points are to be drawn, and there are {}{condition}", grouped(*points)),
-                    false => format!("{asked} points are to be drawn, and only {points}{condition} were found"),
+                    false => format!("{asked} points are to be drawn, and only {points} were found{condition}"),
                 }
             }
             BadPlan::Where { text, at, error } => format!("where {text:?}, character {at}: {error}"),

@@ -9,8 +9,13 @@ use super::values::{self, Span, Values};
 use super::{Plan, Random};
 use crate::template::is_name;
 
-/// Points looked at by chance before a condition counts as one that hardly ever holds.
+/// A condition is looked at for each of so many points; of more, for those that chance has.
 const MOST_TRIES: u128 = 1_000_000;
+
+/// Points that chance has in vain before a condition counts as one that hardly ever holds: for each that is wanted, and in
+/// all.
+const IN_VAIN_EACH: usize = 1000;
+const IN_VAIN: std::ops::RangeInclusive<usize> = 100_000..=10_000_000;
 
 /// Products beyond this are not counted: of those, a point hardly comes twice.
 const MOST_COUNTED: u128 = 1 << 100;
@@ -215,8 +220,9 @@ impl Grid {
     /// but by chance.
     fn tried(&self, chance: &mut Chance, wanted: usize, only: Option<&Only>) -> Result<Vec<Vec<String>>, BadPlan> {
         let (mut rows, mut seen) = (Vec::with_capacity(wanted), BTreeSet::new());
+        let most = wanted.saturating_mul(IN_VAIN_EACH).clamp(*IN_VAIN.start(), *IN_VAIN.end());
         let mut in_vain = 0;
-        while rows.len() < wanted && in_vain < MOST_TRIES {
+        while rows.len() < wanted && in_vain < most {
             let digits = self.digits(chance);
             let point = self.values(&digits, Some(&mut *chance));
             let holds = only.map_or(Ok(true), |only| only.holds(&self.names, &point))?;

@@ -156,8 +156,8 @@ POS  ID   REASON                                COMMAND
         assert_eq!(
             queue(&shown[..2], true, PLAIN),
             "\
-POS  ID             REASON                                  COMMAND
--    abc                                                    python train.py
+POS  ID             REASON                                 COMMAND
+-    abc                                                   python train.py
 2    sweep:lr-grid  2R 7Q 1F, needs 1 GPU: 2 held by jobs  train --lr {lr} --seed {seed}
 "
         );

@@ -97,7 +97,7 @@ fn bad_plans_are_told() {
         ),
         (
             Plan { random: random(3, 1), only: Some("a>2".into()), ..plan(&["a=lin:0..1"]) },
-            "only 0 for which the condition holds were found",
+            "only 0 were found for which the condition holds",
         ),
     ] {
         match error {
