@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     attach, cancel, completions, config, demo, doctor, edit, export, first, forget, gpus, help, history, hold, import,
-    kill, logs, ls, pause, queue, release, remove, rerun, restart, resume, run, screens, service, show, start, status,
-    stop, var, wait, why,
+    kill, logs, ls, pause, queue, release, remove, report, rerun, restart, resume, run, screens, service, show, start,
+    status, stop, tag, var, wait, why,
 };
 use crate::typed::AddArgs;
 use crate::ui::ColorWhen;
@@ -54,6 +54,9 @@ pub enum Verb {
     Import(import::ImportArgs),
     Wait(wait::WaitArgs),
     Export(export::ExportArgs),
+    #[command(alias = "stat")]
+    Report(Box<report::ReportArgs>),
+    Tag(tag::TagArgs),
     Forget(forget::ForgetArgs),
     Gpus(gpus::GpusArgs),
     Pause(pause::PauseArgs),

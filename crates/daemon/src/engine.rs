@@ -8,6 +8,7 @@ mod history;
 mod import;
 mod revise;
 mod submit;
+mod tags;
 mod variables;
 
 use std::collections::BTreeSet;
@@ -113,6 +114,13 @@ pub enum Message {
     /// A variable that is set, or no more.
     Variable {
         change: VariableChange,
+        reply: Reply<()>,
+    },
+    /// Gives jobs a tag, or takes it off, all of them or none.
+    Tag {
+        ids: Vec<JobId>,
+        tag: String,
+        take_off: bool,
         reply: Reply<()>,
     },
     /// A value to keep; nobody waits for it.
@@ -346,6 +354,10 @@ impl Engine {
             }
             Message::Variable { change, reply } => {
                 let done = self.variable(change, turn);
+                turn.answer(reply, done);
+            }
+            Message::Tag { ids, tag, take_off, reply } => {
+                let done = self.tag(ids, &tag, take_off, turn);
                 turn.answer(reply, done);
             }
             Message::TakeOver { jobs, reply } => drop(reply.send(self.take_over(&jobs, turn))),
@@ -600,6 +612,7 @@ impl Engine {
                 self.publish(what, watch);
             }
         }
+        self.tell_tags(&batch.tags, watch);
         lines.extend(batch.notes.iter().cloned());
         lines.extend(batch.forgotten.iter().map(|job| format!("Job {job} forgotten by user")));
         self.log.write(&lines);

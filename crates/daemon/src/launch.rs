@@ -58,6 +58,7 @@ impl RunSpecs {
         let mut env = environment(run, lease, visible, &launch);
         env.insert("NEXUS_CHECKPOINT_DIR".into(), checkpoint_dir.to_string_lossy().into_owned());
         let activation = activation::before(&launch.spec, &self.activator);
+        let project_link = project_link(run, &launch);
         let (dir, hidden) = (launch.dir, launch.hidden);
         let JobSpec { command, cwd, env_given, request, tty, window, out, out_dir, session, one_terminal, .. } =
             launch.spec;
@@ -103,6 +104,7 @@ impl RunSpecs {
             one_terminal,
             memory_max_mib: (lease.ram_mib > 0).then(|| lease.ram_mib.into()),
             checkpoint_dir: Some(checkpoint_dir),
+            project_link,
             script,
             hidden,
         }
@@ -156,6 +158,13 @@ impl RunSpecs {
             Command::Shell(text) => vec![self.shell.to_string_lossy().into_owned(), "-c".into(), text],
         }
     }
+}
+
+/// Where the folder of a job with a project is found by that and its name, or its sweep's.
+fn project_link(run: RunId, launch: &Launch) -> Option<PathBuf> {
+    let (id, spec) = (run.job.to_string(), &launch.spec);
+    let name = spec.name.as_deref().or(spec.sweep.as_deref());
+    Some(run_dir::project_link(run_dir::log_dir_of(&launch.dir, &id)?, spec.project.as_deref()?, name, &id))
 }
 
 /// Of the real ones among these.

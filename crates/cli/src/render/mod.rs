@@ -20,6 +20,7 @@ pub mod screens;
 pub mod show;
 pub mod status;
 pub mod table;
+pub mod tags;
 pub mod text;
 pub mod time;
 pub mod variables;

@@ -6,7 +6,9 @@
 mod export;
 mod fill;
 mod history;
+mod narrow;
 mod read;
+mod report;
 mod restore;
 mod spec;
 mod variables;
@@ -28,12 +30,13 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction}
 use crate::identity::Identity;
 pub use export::{Envs, View};
 pub use history::{PastJob, PastRun, Took};
+pub use narrow::Narrow;
 pub use read::{Filter, JobRow, Reader, RunRow};
 pub use restore::parents;
 pub use spec::{Launch, past_texts};
 pub use variables::VariableChange;
 pub use watches::{Seen, WatchChange, WatchRow};
-pub use write::{Batch, EditedRow, JobEnv, NewRow, machine_name};
+pub use write::{Batch, EditedRow, JobEnv, NewRow, TagChange, machine_name};
 
 /// The newest format this nexus knows: the number of steps in [`MIGRATIONS`].
 pub const FORMAT: u32 = MIGRATIONS.len() as u32;

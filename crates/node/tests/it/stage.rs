@@ -82,6 +82,7 @@ impl Stage {
             one_terminal: false,
             memory_max_mib: None,
             checkpoint_dir: None,
+            project_link: None,
             script: None,
             hidden: vec![],
         }
