@@ -102,6 +102,8 @@ pub fn text(value: &Value) -> String {
         Value::Array(values) if values.iter().all(|value| !value.is_object()) => {
             values.iter().map(text).collect::<Vec<_>>().join(",")
         }
+        // Never with an exponent.
+        Value::Number(number) if number.is_f64() => number.as_f64().unwrap_or_default().to_string(),
         other => other.to_string(),
     }
 }
@@ -141,6 +143,7 @@ mod tests {
             (json!([0, 1]), "0,1"),
             (json!(["a", "b"]), "a,b"),
             (json!(1.5), "1.5"),
+            (json!(0.000004), "0.000004"),
             (json!({"a": 1}), "{\"a\":1}"),
         ] {
             assert_eq!(text(&value), expected);
