@@ -122,7 +122,7 @@ pub fn csv_row(job: &Job) -> String {
 }
 
 /// As RFC 4180 has it: in quotes where something inside would be taken for the end of the cell.
-fn quoted(cell: &str) -> String {
+pub fn quoted(cell: &str) -> String {
     match cell.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),
         false => cell.to_string(),

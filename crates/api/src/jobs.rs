@@ -598,4 +598,9 @@ pub struct JobQuery {
     pub since: Option<String>,
     /// The newest this many, returned oldest first.
     pub limit: Option<u64>,
+    /// Only those of this project; so the next, of this tag, this sweep, this name.
+    pub project: Option<String>,
+    pub tag: Option<String>,
+    pub sweep: Option<String>,
+    pub name: Option<String>,
 }

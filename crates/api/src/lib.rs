@@ -19,6 +19,7 @@ pub mod nearest;
 pub mod paths;
 pub mod problem;
 pub mod queue_text;
+pub mod report;
 pub mod results;
 pub mod run_dir;
 pub mod screens;

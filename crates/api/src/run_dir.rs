@@ -38,6 +38,32 @@ pub fn of_run(log_dir: &Path, job: &str, number: u32) -> PathBuf {
     }
 }
 
+/// Where a job of a project is found by its name: a link in the folder of logs to its own, `by-project/P/NAME/ID`.
+pub fn project_link(log_dir: &Path, project: &str, name: Option<&str>, job: &str) -> PathBuf {
+    let folder = log_dir.join("by-project").join(as_file_name(project));
+    folder.join(as_file_name(name.unwrap_or("unnamed"))).join(job)
+}
+
+/// A name that leads nowhere else, and is short enough for every file system.
+fn as_file_name(name: &str) -> String {
+    const LONGEST_BYTES: usize = 200;
+    let unfit = |(place, letter): (usize, char)| match letter {
+        '/' | '\0' => '_',
+        '.' if place == 0 => '_',
+        letter if letter.is_control() => '_',
+        letter => letter,
+    };
+    let mut safe: String = name.char_indices().map(unfit).collect();
+    safe.truncate((0..=LONGEST_BYTES.min(safe.len())).rev().find(|at| safe.is_char_boundary(*at)).unwrap_or(0));
+    if safe.is_empty() { "_".into() } else { safe }
+}
+
+/// The folder of logs that a run directory of this job lies in.
+pub fn log_dir_of<'a>(dir: &'a Path, job: &str) -> Option<&'a Path> {
+    let own = format!("job_{job}");
+    dir.ancestors().find(|folder| folder.file_name().is_some_and(|name| *name == *own))?.parent()
+}
+
 /// The run whose folder has this name; none for a folder of another name.
 pub fn run_of(dir: &Path) -> Option<RunId> {
     let name = |path: &Path| path.file_name()?.to_str().map(String::from);
@@ -110,6 +136,9 @@ pub struct RunSpec {
     /// Values to take from what it prints.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extract: Vec<Extract>,
+    /// Where a link to the job's folder is made: of a job with a project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project_link: Option<PathBuf>,
     /// Content of [`SCRIPT`], which `argv` has a shell read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
@@ -320,4 +349,28 @@ pub struct Said {
 pub enum ShimMessage {
     Started(Started),
     Ended(ExitRecord),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_stay_in_their_folder() {
+        let link = |project: &str, name: Option<&str>| project_link(Path::new("/logs"), project, name, "abc");
+        let path = |text: &str| PathBuf::from(format!("/logs/by-project/{text}/abc"));
+        assert_eq!(link("p", Some("n.1")), path("p/n.1"));
+        assert_eq!(link("p", None), path("p/unnamed"));
+        assert_eq!(link("..", Some("../../x")), path("_./_._.._x"));
+        assert_eq!(link("a/b", Some(".hidden")), path("a_b/_hidden"));
+        assert_eq!(link(&"é".repeat(200), Some("")), path(&format!("{}/_", "é".repeat(100))));
+    }
+
+    #[test]
+    fn the_folder_of_logs_is_known_from_every_run() {
+        let of = |dir: &str| log_dir_of(Path::new(dir), "abc").map(|dir| dir.display().to_string());
+        assert_eq!(of("/logs/job_abc").as_deref(), Some("/logs"));
+        assert_eq!(of("/logs/job_abc/attempt_2").as_deref(), Some("/logs"));
+        assert_eq!(of("/logs/job_abd"), None);
+    }
 }

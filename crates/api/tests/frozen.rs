@@ -67,6 +67,7 @@ const SAMPLES: &[Sample] = &[
     ("started_screen", reads_and_writes::<Started>),
     ("run_spec_share", reads_and_writes::<RunSpec>),
     ("run_spec_checkpoints", reads_and_writes::<RunSpec>),
+    ("run_spec_variables", reads_and_writes::<RunSpec>),
     ("job_spec_checkpoints", reads_and_writes::<JobSpec>),
     ("job_detail_checkpoints", reads_and_writes::<JobDetail>),
     ("run_spec_screen", reads_and_writes::<RunSpec>),

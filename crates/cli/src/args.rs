@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     attach, cancel, completions, config, demo, doctor, edit, export, first, forget, gpus, help, history, hold, import,
-    kill, logs, ls, pause, queue, release, remove, rerun, restart, results, resume, run, screens, service, show, start,
-    status, stop, sweep, var, wait, why,
+    kill, logs, ls, pause, queue, release, remove, report, rerun, restart, results, resume, run, screens, service,
+    show, start, status, stop, sweep, tag, var, wait, why,
 };
 use crate::typed::AddArgs;
 use crate::ui::ColorWhen;
@@ -56,6 +56,9 @@ pub enum Verb {
     Wait(wait::WaitArgs),
     Results(results::ResultsArgs),
     Export(export::ExportArgs),
+    #[command(alias = "stat")]
+    Report(Box<report::ReportArgs>),
+    Tag(tag::TagArgs),
     Forget(forget::ForgetArgs),
     Gpus(gpus::GpusArgs),
     Pause(pause::PauseArgs),

@@ -13,6 +13,7 @@ use nexus_api::import::{Import, Imported, Watch, Watched, Watching};
 use nexus_api::jobs::{Action, Job, JobDetail, JobQuery, JobSpec, OnJobs, Rerun, Submitted};
 use nexus_api::log::{self, Place};
 use nexus_api::paths::Home;
+use nexus_api::report::{By, Group, Tag, TagJobs};
 use nexus_api::results::{CopyResults, Results};
 use nexus_api::screens::Screen;
 use nexus_api::service::{Gpu, Machine, OnGpus, Service, SimulatedGpus, Status, Stop};
@@ -58,17 +59,21 @@ impl Client {
     }
 
     pub async fn jobs(&self, query: &JobQuery) -> Result<Vec<Job>, CliError> {
-        let limit = query.limit.map(|limit| limit.to_string());
-        let path = path(
-            "/v1/jobs",
-            &[
-                ("select", query.select.as_deref()),
-                ("state", query.state.as_deref()),
-                ("since", query.since.as_deref()),
-                ("limit", limit.as_deref()),
-            ],
-        );
-        self.get(&path).await
+        self.get(&asked("/v1/jobs", None, query)).await
+    }
+
+    /// Sums over the jobs of a query.
+    pub async fn sums(&self, by: By, query: &JobQuery) -> Result<Vec<Group>, CliError> {
+        self.get(&asked("/v1/report", Some(("by", by.word())), query)).await
+    }
+
+    pub async fn tags(&self) -> Result<Vec<Tag>, CliError> {
+        self.get("/v1/tags").await
+    }
+
+    /// The jobs as they are then.
+    pub async fn tag(&self, tag: &str, jobs: &TagJobs) -> Result<Vec<Job>, CliError> {
+        self.post(&format!("/v1/tags/{}", encode(tag)), jobs).await
     }
 
     pub async fn jobs_by_id(&self, ids: &[String]) -> Result<Vec<Job>, CliError> {
@@ -266,8 +271,8 @@ impl Client {
 
     /// All jobs, or those of these states and times, in the words of `GET /v1/export`. It breaks off where the service
     /// cannot go on.
-    pub async fn export(&self, format: &str, state: Option<&str>, since: Option<&str>) -> Result<Body, CliError> {
-        self.stream(&path("/v1/export", &[("format", Some(format)), ("state", state), ("since", since)])).await
+    pub async fn export(&self, format: &str, query: &JobQuery) -> Result<Body, CliError> {
+        self.stream(&asked("/v1/export", Some(("format", format)), query)).await
     }
 
     /// Takes ended jobs of an export over as history: whole lines as they stand in the file from `first_line` on, at most
@@ -280,6 +285,23 @@ impl Client {
     pub async fn events(&self) -> Result<Events, CliError> {
         Ok(Events::new(self.stream("/v1/events").await?))
     }
+}
+
+/// A path that asks for the jobs of a query.
+fn asked(of: &str, first: Option<(&str, &str)>, query: &JobQuery) -> String {
+    let limit = query.limit.map(|limit| limit.to_string());
+    let mut parameters = vec![
+        ("select", query.select.as_deref()),
+        ("state", query.state.as_deref()),
+        ("since", query.since.as_deref()),
+        ("limit", limit.as_deref()),
+        ("project", query.project.as_deref()),
+        ("tag", query.tag.as_deref()),
+        ("sweep", query.sweep.as_deref()),
+        ("name", query.name.as_deref()),
+    ];
+    parameters.extend(first.map(|(name, value)| (name, Some(value))));
+    path(of, &parameters)
 }
 
 /// A path with those of the parameters that are there.

@@ -17,6 +17,7 @@ mod error;
 mod exit;
 mod job_file;
 mod misplaced;
+mod narrow;
 mod on_gpus;
 mod render;
 mod resolve;
@@ -39,8 +40,8 @@ use clap::{CommandFactory, Parser};
 use crate::app::App;
 use crate::commands::{
     add, cancel, completions, config, demo, doctor, edit, first, forget, gpus, help, history, hold, import, kill, logs,
-    ls, pause, queue, release, remove, rerun, restart, results, resume, service, show, status, stop, sweep, var, wait,
-    why,
+    ls, pause, queue, release, remove, report, rerun, restart, results, resume, service, show, status, stop, sweep,
+    tag, var, wait, why,
 };
 use crate::error::{CliError, code};
 use crate::ui::Ui;
@@ -125,6 +126,8 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
         Verb::Wait(args) => wait::run(args, app).await,
         Verb::Results(args) => results::run(args, app).await,
         Verb::Export(args) => commands::export::run(args, app).await,
+        Verb::Report(args) => report::run(*args, app).await,
+        Verb::Tag(args) => tag::run(args, app).await,
         Verb::Forget(args) => forget::run(args, app).await,
         Verb::Gpus(args) => gpus::run(args, app).await,
         Verb::Pause(args) => pause::run(args, app).await,

@@ -6,10 +6,12 @@
 mod gpus;
 mod history;
 mod import;
+mod refuse;
 mod results;
 mod revise;
 mod submit;
 mod sweep;
+mod tags;
 mod variables;
 
 use std::collections::BTreeSet;
@@ -24,7 +26,7 @@ use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
 use nexus_api::results::Found;
 use nexus_api::run_dir::of_run;
-use nexus_core::apply::{self, Command, Refusal, Report};
+use nexus_core::apply::{self, Command, Report};
 use nexus_core::decide::decide;
 use nexus_core::event::Event;
 use nexus_core::ids::{JobId, RunId};
@@ -45,7 +47,7 @@ use crate::launch::RunSpecs;
 use crate::narrate::{self, Narrator};
 use crate::results::{Copier, Ended};
 use crate::service_log::ServiceLog;
-use crate::store::{Batch, PastJob, Store, StoreError, Took, VariableChange, WatchChange, machine_name};
+use crate::store::{Batch, PastJob, Store, StoreError, Took, VariableChange, WatchChange};
 use crate::{clock, home};
 use gpus::Watched;
 
@@ -123,6 +125,13 @@ pub enum Message {
     /// A variable that is set, or no more.
     Variable {
         change: VariableChange,
+        reply: Reply<()>,
+    },
+    /// Gives jobs a tag, or takes it off, all of them or none.
+    Tag {
+        ids: Vec<JobId>,
+        tag: String,
+        take_off: bool,
         reply: Reply<()>,
     },
     /// A value to keep; nobody waits for it.
@@ -376,6 +385,10 @@ impl Engine {
                 let done = self.variable(change, turn);
                 turn.answer(reply, done);
             }
+            Message::Tag { ids, tag, take_off, reply } => {
+                let done = self.tag(ids, &tag, take_off, turn);
+                turn.answer(reply, done);
+            }
             Message::TakeOver { jobs, reply } => drop(reply.send(self.take_over(&jobs, turn))),
             Message::Keep { key, value } => turn.batch.meta.push((key, value)),
             Message::Note(lines) => turn.batch.notes.extend(lines),
@@ -447,44 +460,6 @@ impl Engine {
         if other_gpus {
             self.look_at_gpus(turn, watch);
         }
-    }
-
-    /// In the words of a client: a job that is not live ended, or never was.
-    fn refused(&self, refusal: Refusal, verb: &str) -> Problem {
-        let id = match refusal {
-            Refusal::NotLive(id) | Refusal::WrongState(id) => id,
-            Refusal::Circular(id) => {
-                let want = "jobs that do not wait for it themselves".into();
-                let value = format!("a job that waits for {id}");
-                return Problem::BadField { field: "after".into(), value, want };
-            }
-            Refusal::NoSuchGpus { machine, missing } => {
-                let known = self.world.machines().find(|known| known.id == machine);
-                let exist = known.map(|known| known.gpu_set().iter().collect()).unwrap_or_default();
-                return Problem::NoSuchGpus {
-                    machine: machine_name(machine),
-                    missing: missing.iter().collect(),
-                    exist,
-                };
-            }
-        };
-        match self.store.state(id) {
-            Ok(Some((state, gpus))) => Problem::WrongState { id: id.to_string(), verb: verb.to_string(), state, gpus },
-            Ok(None) => Problem::NoSuchJob { id: id.to_string() },
-            Err(error) => error.problem(),
-        }
-    }
-
-    fn forgettable(&self, ids: &[JobId]) -> Result<(), Problem> {
-        for id in ids {
-            if self.world.job(*id).is_some() {
-                return Err(self.refused(Refusal::WrongState(*id), "forget"));
-            }
-            if !self.store.has_job(id.as_str()).map_err(|error| error.problem())? {
-                return Err(Problem::NoSuchJob { id: id.to_string() });
-            }
-        }
-        Ok(())
     }
 
     /// Decide, commit, act.
@@ -639,6 +614,7 @@ impl Engine {
                 self.publish(what, watch);
             }
         }
+        self.tell_tags(&batch.tags, watch);
         lines.extend(batch.notes.iter().cloned());
         lines.extend(batch.forgotten.iter().map(|job| format!("Job {job} forgotten by user")));
         self.log.write(&lines);

@@ -64,6 +64,7 @@ impl RunSpecs {
         let results_dir = self.results.join(run.job.as_str());
         env.insert("NEXUS_RESULTS_DIR".into(), results_dir.to_string_lossy().into_owned());
         let activation = activation::before(&launch.spec, &self.activator);
+        let project_link = project_link(run, &launch);
         let (dir, hidden) = (launch.dir, launch.hidden);
         let JobSpec {
             command, cwd, env_given, request, tty, window, out, out_dir, session, one_terminal, extract, ..
@@ -112,6 +113,7 @@ impl RunSpecs {
             checkpoint_dir: Some(checkpoint_dir),
             results_dir: Some(results_dir),
             extract,
+            project_link,
             script,
             hidden,
         }
@@ -165,6 +167,13 @@ impl RunSpecs {
             Command::Shell(text) => vec![self.shell.to_string_lossy().into_owned(), "-c".into(), text],
         }
     }
+}
+
+/// Where the folder of a job with a project is found by that and its name, or its sweep's.
+fn project_link(run: RunId, launch: &Launch) -> Option<PathBuf> {
+    let (id, spec) = (run.job.to_string(), &launch.spec);
+    let name = spec.name.as_deref().or(spec.sweep.as_deref());
+    Some(run_dir::project_link(run_dir::log_dir_of(&launch.dir, &id)?, spec.project.as_deref()?, name, &id))
 }
 
 /// Of the real ones among these.

@@ -5,13 +5,14 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use jiff::Zoned;
-use nexus_api::jobs::State;
+use nexus_api::jobs::{JobQuery, State};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::history::since;
 use crate::app::App;
 use crate::client::Body;
 use crate::error::{CliError, Refused, Usage};
+use crate::narrow::NarrowArgs;
 use crate::ui::Ui;
 use crate::whole_file::WholeFile;
 
@@ -41,6 +42,8 @@ pub struct ExportArgs {
     /// Only jobs that ended, or wait or run and were submitted, within this time, as in 2d, or since 2024-10-24
     #[arg(long, value_name = "TIME")]
     pub since: Option<String>,
+    #[command(flatten)]
+    pub narrow: NarrowArgs,
     /// Where to [default: standard output]; the file is there when all is written
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -61,7 +64,8 @@ pub async fn run(args: ExportArgs, app: &App) -> Result<ExitCode, CliError> {
         Format::Jsonl => "jsonl",
         Format::Csv => "csv",
     };
-    let mut export = Export { app, format, state, since, count: Count::new(args.format) };
+    let query = args.narrow.of(JobQuery { state, since, ..JobQuery::default() });
+    let mut export = Export { app, format, query, count: Count::new(args.format) };
     match args.output.as_deref().filter(|path| *path != Path::new("-")) {
         None => export.print().await,
         Some(path) => {
@@ -73,7 +77,7 @@ pub async fn run(args: ExportArgs, app: &App) -> Result<ExitCode, CliError> {
 }
 
 /// Words as the service takes them; none for all jobs.
-fn states(typed: &[String]) -> Result<Option<String>, Usage> {
+pub(super) fn states(typed: &[String]) -> Result<Option<String>, Usage> {
     let words: Vec<&str> = typed.iter().flat_map(|list| list.split(',')).collect();
     let wrong = |word: &&&str| !matches!(**word, "ended" | "alive") && State::from_filter(word).is_none();
     if let Some(word) = words.iter().find(wrong) {
@@ -89,14 +93,13 @@ fn states(typed: &[String]) -> Result<Option<String>, Usage> {
 struct Export<'a> {
     app: &'a App,
     format: &'static str,
-    state: Option<String>,
-    since: Option<String>,
+    query: JobQuery,
     count: Count,
 }
 
 impl Export<'_> {
     async fn ask(&self) -> Result<Body, CliError> {
-        self.app.reader().export(self.format, self.state.as_deref(), self.since.as_deref()).await
+        self.app.reader().export(self.format, &self.query).await
     }
 
     async fn print(&mut self) -> Result<ExitCode, CliError> {

@@ -7,6 +7,7 @@ use nexus_api::jobs::{JobQuery, State};
 
 use crate::app::App;
 use crate::error::{CliError, Usage};
+use crate::narrow::NarrowArgs;
 use crate::{render, values};
 
 /// Show ended jobs, newest last
@@ -14,7 +15,8 @@ use crate::{render, values};
 #[command(after_help = "\
 Examples:
   nexus history
-  nexus history --since 2d --state failed")]
+  nexus history --since 2d --state failed
+  nexus history --project paper --tag night")]
 pub struct HistoryArgs {
     /// How many
     #[arg(short, long, value_name = "N", default_value_t = 25, allow_negative_numbers = true)]
@@ -28,6 +30,8 @@ pub struct HistoryArgs {
     /// Only those in this state: completed, failed, killed
     #[arg(long, value_name = "STATE")]
     pub state: Vec<String>,
+    #[command(flatten)]
+    pub narrow: NarrowArgs,
     /// Prints the jobs as JSON
     #[arg(long)]
     pub json: bool,
@@ -40,7 +44,7 @@ pub async fn run(args: HistoryArgs, app: &App) -> Result<ExitCode, CliError> {
     if args.json {
         app.ui.json(&jobs)?;
     } else if jobs.is_empty() {
-        app.ui.say(if args.state.is_empty() && args.since.is_none() {
+        app.ui.say(if args.state.is_empty() && args.since.is_none() && args.narrow.is_none() {
             "no job has ended yet"
         } else {
             "no such job has ended"
@@ -58,7 +62,8 @@ fn query(args: &HistoryArgs, now: &Zoned) -> Result<JobQuery, Usage> {
     };
     let since = args.since.as_deref().map(|text| since(text, now)).transpose()?;
     let limit = (!args.all).then_some(args.number);
-    Ok(JobQuery { select: None, state: Some(states), since: since.map(|time| time.to_string()), limit })
+    let since = since.map(|time| time.to_string());
+    Ok(args.narrow.clone().of(JobQuery { state: Some(states), since, limit, ..JobQuery::default() }))
 }
 
 fn states(typed: &[String]) -> Result<String, Usage> {

@@ -7,6 +7,7 @@ use nexus_api::jobs::JobQuery;
 
 use crate::app::App;
 use crate::error::CliError;
+use crate::narrow::NarrowArgs;
 use crate::render;
 use crate::render::reason::Capacity;
 
@@ -20,6 +21,8 @@ pub struct LsArgs {
     /// Only these jobs (nexus help selectors)
     #[arg(value_name = "SEL")]
     pub selectors: Vec<String>,
+    #[command(flatten)]
+    pub narrow: NarrowArgs,
     /// Prints the jobs as JSON
     #[arg(long)]
     pub json: bool,
@@ -28,7 +31,8 @@ pub struct LsArgs {
 pub async fn run(args: LsArgs, app: &App) -> Result<ExitCode, CliError> {
     let client = app.reader();
     let select = (!args.selectors.is_empty()).then(|| args.selectors.join("\n"));
-    let jobs = client.jobs(&JobQuery { select, state: Some("alive".into()), ..JobQuery::default() }).await?;
+    let jobs =
+        client.jobs(&args.narrow.of(JobQuery { select, state: Some("alive".into()), ..JobQuery::default() })).await?;
     if args.json {
         app.ui.json(&jobs)?;
         return Ok(ExitCode::SUCCESS);

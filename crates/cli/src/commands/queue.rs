@@ -7,6 +7,7 @@ use nexus_api::jobs::JobQuery;
 
 use crate::app::App;
 use crate::error::CliError;
+use crate::narrow::NarrowArgs;
 use crate::render;
 use crate::render::reason::Capacity;
 
@@ -20,6 +21,8 @@ pub struct QueueArgs {
     /// Shows each job of a sweep; on a terminal one with more than 5 that wait is a single row
     #[arg(long)]
     pub expand: bool,
+    #[command(flatten)]
+    pub narrow: NarrowArgs,
     /// Prints the jobs as JSON
     #[arg(long)]
     pub json: bool,
@@ -27,11 +30,12 @@ pub struct QueueArgs {
 
 pub async fn run(args: QueueArgs, app: &App) -> Result<ExitCode, CliError> {
     let client = app.reader();
-    let jobs = client.jobs(&JobQuery { state: Some("pending".into()), ..JobQuery::default() }).await?;
+    let narrowed = !args.narrow.is_none();
+    let jobs = client.jobs(&args.narrow.of(JobQuery { state: Some("pending".into()), ..JobQuery::default() })).await?;
     if args.json {
         app.ui.json(&jobs)?;
     } else if jobs.is_empty() {
-        app.ui.say("no jobs pending");
+        app.ui.say(if narrowed { "no such jobs pending" } else { "no jobs pending" });
     } else {
         let capacity = Capacity::of(&client.status(false).await?);
         let heads = app.ui.out_is_terminal();

@@ -23,6 +23,7 @@ pub mod status;
 pub mod sweep;
 pub mod sweep_csv;
 pub mod table;
+pub mod tags;
 pub mod text;
 pub mod time;
 pub mod variables;

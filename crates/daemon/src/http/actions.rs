@@ -7,6 +7,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use nexus_api::jobs::{Action, Job, OnJobs};
 use nexus_api::problem::Problem;
+use nexus_api::run_dir;
 use nexus_core::apply::Command;
 use nexus_core::ids::JobId;
 
@@ -102,9 +103,11 @@ impl App {
         let _turn = self.edits.lock().await;
         let jobs = self.by_ids(words).await?;
         let (mut dirs, checkpoints) = self.folders_of(jobs.iter().map(|job| job.id.clone()).collect()).await?;
+        let links: Vec<PathBuf> = jobs.iter().filter_map(project_link).collect();
         self.order(|reply| Message::Forget { ids, reply }).await?;
         dirs.extend(self.unused_checkpoints(checkpoints).await?);
         tokio::task::spawn_blocking(move || {
+            links.iter().for_each(|link| unlink(link));
             for dir in dirs {
                 // A folder that is gone already, or in use by its reader, is no reason to keep the record.
                 let _ = std::fs::remove_dir_all(dir);
@@ -113,5 +116,23 @@ impl App {
         .await
         .map_err(|error| Problem::Internal { error: error.to_string() })?;
         Ok(jobs)
+    }
+}
+
+/// Where a job of a project is linked from.
+fn project_link(job: &Job) -> Option<PathBuf> {
+    let log_dir = run_dir::log_dir_of(std::path::Path::new(&job.log_dir), &job.id)?;
+    let name = job.name.as_deref().or(job.sweep.as_deref());
+    Some(run_dir::project_link(log_dir, job.project.as_deref()?, name, &job.id))
+}
+
+/// With the folders that are empty then: of its name, and of its project.
+fn unlink(link: &std::path::Path) {
+    if std::fs::symlink_metadata(link).is_ok_and(|found| found.is_symlink()) && std::fs::remove_file(link).is_ok() {
+        for folder in link.ancestors().skip(1).take(3) {
+            if std::fs::remove_dir(folder).is_err() {
+                return;
+            }
+        }
     }
 }

@@ -4,6 +4,8 @@
 //! system nobody can write meanwhile. So a view is kept for a moment only, and jobs that come later are told as they
 //! are then. Each is told once, and those that are submitted after the beginning not at all.
 
+use std::collections::BTreeSet;
+use std::ops::Bound::{Excluded, Unbounded};
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -38,6 +40,12 @@ pub struct ExportQuery {
     /// As in a listing; so the next. Nothing said: all jobs.
     state: Option<String>,
     since: Option<String>,
+    /// As in a listing, as are the others.
+    select: Option<String>,
+    project: Option<String>,
+    tag: Option<String>,
+    sweep: Option<String>,
+    name: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,7 +55,7 @@ enum Format {
 }
 
 pub async fn export(State(app): State<Shared>, Asked(query): Asked<ExportQuery>) -> Result<Response, Failed> {
-    let ExportQuery { format, state, since } = query;
+    let ExportQuery { format, state, since, select, project, tag, sweep, name } = query;
     let (format, content_type) = match format.as_deref() {
         None | Some("jsonl") => (Format::Jsonl, "application/jsonl"),
         Some("csv") => (Format::Csv, "text/csv; charset=utf-8"),
@@ -56,9 +64,14 @@ pub async fn export(State(app): State<Shared>, Asked(query): Asked<ExportQuery>)
             return Err(Failed(Problem::BadField { field, value, want: "jsonl or csv".into() }));
         }
     };
-    let filter = filter(&JobQuery { state, since, ..JobQuery::default() })?;
+    let filter = filter(&JobQuery { state, since, project, tag, sweep, name, ..JobQuery::default() })?;
+    let only = match select {
+        None => None,
+        Some(texts) => Some(app.selected_numbers(&texts).await?.into_iter().collect()),
+    };
     let (sender, body) = stream::whole_body();
-    let walk = Walk { app, filter, format, view: None, until: Instant::now(), place: None, envs: Envs::default() };
+    let (until, envs) = (Instant::now(), Envs::default());
+    let walk = Walk { app, filter, only, format, view: None, until, place: None, envs };
     tokio::spawn(send(walk, sender));
     Ok(([(header::CONTENT_TYPE, content_type)], body).into_response())
 }
@@ -111,6 +124,8 @@ async fn send(mut walk: Walk, sender: mpsc::Sender<Option<Bytes>>) {
 struct Walk {
     app: Shared,
     filter: Filter,
+    /// Numbers of the jobs that were named, where some were.
+    only: Option<BTreeSet<i64>>,
     format: Format,
     view: Option<View>,
     /// When the view is let go.
@@ -164,7 +179,8 @@ impl Walk {
         };
         let mut text = Vec::with_capacity(2 * PIECE);
         while text.len() < PIECE {
-            let Some(end) = reader.stretch_end(place.after, place.last)? else { break };
+            let Some((after, end)) = self.stretch(reader, place)? else { break };
+            place.after = after;
             for (job, runs) in reader.stretch(place.after, end, &self.filter)? {
                 self.tell(reader, job, runs, &mut text)?;
             }
@@ -177,6 +193,14 @@ impl Walk {
         }
         self.place = Some(place);
         Ok((!text.is_empty()).then_some(text))
+    }
+
+    /// The next numbers to look at, behind the first up to the second; none where all were.
+    fn stretch(&self, reader: &Reader, place: Place) -> Result<Option<(i64, i64)>, StoreError> {
+        match &self.only {
+            None => Ok(reader.stretch_end(place.after, place.last)?.map(|end| (place.after, end))),
+            Some(only) => Ok(only.range((Excluded(place.after), Unbounded)).next().map(|next| (next - 1, *next))),
+        }
     }
 
     fn tell(&mut self, reader: &Reader, row: JobRow, runs: Vec<RunRow>, text: &mut Vec<u8>) -> Result<(), StoreError> {

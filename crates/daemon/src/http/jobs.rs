@@ -22,7 +22,7 @@ use crate::engine::Message;
 use crate::identity::identity;
 use crate::same::same;
 use crate::select::select;
-use crate::store::{Filter, JobRow, Reader, StoreError, parents};
+use crate::store::{Filter, JobRow, Narrow, Reader, StoreError, parents};
 use crate::{checks, clock, own_env, view, words};
 
 /// Jobs of one submission.
@@ -34,12 +34,15 @@ const POSITIONS_COUNTED: usize = 8;
 pub async fn list(State(app): State<Shared>, Asked(query): Asked<JobQuery>) -> Result<Json<Vec<Job>>, Failed> {
     let filter = filter(&query)?;
     let all_waiting = filter.states.is_empty() || [Word::Held, Word::Queued].iter().all(|s| filter.states.contains(s));
-    let whole_queue = all_waiting && query.select.is_none() && query.limit.is_none() && query.since.is_none();
+    let all = query.select.is_none() && query.limit.is_none() && query.since.is_none();
+    let whole_queue = all_waiting && all && filter.narrow == Narrow::default();
     let rows = match query.select {
         None => app.read(move |reader| reader.list(&filter).map_err(|error| error.problem())).await?,
         Some(texts) => {
             let texts: Vec<String> = texts.split('\n').map(String::from).collect();
-            app.selected(texts, filter.states).await?
+            let mut rows = app.selected(texts, filter.states).await?;
+            rows.retain(|row| filter.narrow.fits(row));
+            rows
         }
     };
     Ok(Json(app.view(rows, whole_queue).await?))
@@ -220,7 +223,9 @@ pub(super) fn filter(query: &JobQuery) -> Result<Filter, Problem> {
             want: "a time as in 2026-01-31T12:00:00Z".into(),
         })
     });
-    Ok(Filter { states, since: since.transpose()?, limit: query.limit })
+    let JobQuery { project, tag, sweep, name, .. } = query.clone();
+    let narrow = Narrow { project, tag, sweep, name };
+    Ok(Filter { states, since: since.transpose()?, limit: query.limit, narrow })
 }
 
 impl App {
@@ -239,6 +244,12 @@ impl App {
             select(reader, &texts, &states, &on_gpu)
         })
         .await
+    }
+
+    /// The numbers of the jobs that selectors name, one in a line.
+    pub async fn selected_numbers(self: &Shared, texts: &str) -> Result<Vec<i64>, Problem> {
+        let texts = texts.split('\n').map(String::from).collect();
+        Ok(self.selected(texts, vec![]).await?.into_iter().map(|row| row.n).collect())
     }
 
     /// Rows as clients see them, with the live facts.

@@ -14,12 +14,14 @@ mod jobs;
 mod logs;
 mod past;
 mod problem;
+mod report;
 mod results;
 mod screens;
 mod service;
 mod service_log;
 mod stream;
 mod sweeps;
+mod tags;
 mod terminal;
 mod time_limit;
 mod variables;
@@ -114,6 +116,9 @@ pub fn router(app: Shared) -> Router {
         .route("/v1/history", post(history::take_over))
         .route("/v1/import", post(import::import))
         .route("/v1/watches", get(import::watches).post(import::watch).delete(import::end_watch))
+        .route("/v1/report", get(report::report))
+        .route("/v1/tags", get(tags::list))
+        .route("/v1/tags/{tag}", post(tags::tag))
         .route("/v1/variables", get(variables::list))
         .route("/v1/variables/{name}", put(variables::set).delete(variables::unset))
         .route("/v1/events", get(events::follow))

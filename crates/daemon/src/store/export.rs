@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use nexus_api::env::{Env, looks_secret};
+use nexus_api::env::Env;
 use rusqlite::OptionalExtension;
 
 use super::read::{Filter, JOB, JobRow, Reader, RunRow, run_row};
@@ -71,8 +71,9 @@ impl Reader<'_> {
             words => format!("AND state IN ({})", words.join(", ")),
         };
         let sql = format!(
-            "{JOB} WHERE jobs.n > ?1 AND jobs.n <= ?2 {states} AND coalesce(jobs.ended_at, submitted_at) >= ?3
-             ORDER BY jobs.n"
+            "{JOB} WHERE jobs.n > ?1 AND jobs.n <= ?2 {states} AND coalesce(jobs.ended_at, submitted_at) >= ?3 {}
+             ORDER BY jobs.n",
+            filter.narrow.sql()
         );
         let since = filter.since.map_or(i64::MIN, |time| time.0);
         self.db
@@ -113,9 +114,9 @@ impl Reader<'_> {
         Ok(found)
     }
 
-    /// Variables that were given for a job itself, without those that look like secrets.
+    /// Variables that were given for a job itself, without secrets.
     pub fn given_env(&self, job: &JobRow, known: &mut Envs) -> Result<Env, StoreError> {
-        let names: Vec<&String> = job.spec.env_given.iter().filter(|name| !looks_secret(name)).collect();
+        let names: Vec<&String> = job.spec.env_given.iter().filter(|name| !job.secret_names.contains(name)).collect();
         if names.is_empty() {
             return Ok(Env::new());
         }

@@ -6,7 +6,9 @@
 mod export;
 mod fill;
 mod history;
+mod narrow;
 mod read;
+mod report;
 mod restore;
 mod results;
 mod spec;
@@ -30,6 +32,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction}
 use crate::identity::Identity;
 pub use export::{Envs, View};
 pub use history::{PastJob, PastRun, Took};
+pub use narrow::Narrow;
 pub use read::{Filter, JobRow, Reader, RunRow};
 pub use restore::parents;
 pub use results::{Copied, Left};
@@ -37,7 +40,7 @@ pub use spec::{Launch, past_texts};
 pub use sweeps::{NewSweepRow, SweepRow};
 pub use variables::VariableChange;
 pub use watches::{Seen, WatchChange, WatchRow};
-pub use write::{Batch, EditedRow, JobEnv, NewRow, machine_name};
+pub use write::{Batch, EditedRow, JobEnv, NewRow, TagChange, machine_name};
 
 /// The newest format this nexus knows: the number of steps in [`MIGRATIONS`].
 pub const FORMAT: u32 = MIGRATIONS.len() as u32;

@@ -8,6 +8,7 @@ use nexus_api::jobs::{JobSpec, RunOutcome, State};
 use nexus_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
+use super::narrow::Narrow;
 use super::restore::gpu_set;
 use super::spec::{Specs, StoredSpec};
 use super::{Left, StoreError};
@@ -92,6 +93,7 @@ pub struct Filter {
     pub since: Option<Time>,
     /// The newest this many.
     pub limit: Option<u64>,
+    pub narrow: Narrow,
 }
 
 pub(super) const JOB: &str = "SELECT jobs.n, id, state, reason, exit_code, signal, command, spec, jobs.runs,
@@ -175,16 +177,19 @@ impl<'a> Reader<'a> {
         for state in State::ALL.iter().filter(|state| state.has_ended() && wanted(state)) {
             ended.push(*state);
         }
-        let mut rows = self.list_ended(&ended, since, filter.limit)?;
+        let mut rows = self.list_ended(&ended, since, filter)?;
         if [State::Starting, State::Running, State::Copying].iter().any(wanted) {
             let active = self.active()?.into_iter().chain(self.copying()?);
-            rows.extend(active.filter(|row| wanted(&row.state) && row.submitted_at.0 >= since));
+            rows.extend(
+                active.filter(|row| wanted(&row.state) && row.submitted_at.0 >= since && filter.narrow.fits(row)),
+            );
         }
         if [State::Held, State::Queued].iter().any(wanted) {
             let waiting = self.jobs(
                 &format!(
-                    "{JOB} WHERE jobs.ended_at IS NULL AND state IN ('queued', 'held') AND submitted_at >= ?1
-                     ORDER BY place_priority, turn"
+                    "{JOB} WHERE jobs.ended_at IS NULL AND state IN ('queued', 'held') AND submitted_at >= ?1 {}
+                     ORDER BY place_priority, turn",
+                    filter.narrow.sql()
                 ),
                 [since],
             )?;
@@ -226,14 +231,15 @@ impl<'a> Reader<'a> {
         )
     }
 
-    fn list_ended(&self, states: &[State], since: i64, limit: Option<u64>) -> Result<Vec<JobRow>, StoreError> {
-        let limit = limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
+    fn list_ended(&self, states: &[State], since: i64, filter: &Filter) -> Result<Vec<JobRow>, StoreError> {
+        let narrow = filter.narrow.sql();
+        let limit = filter.limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
         let newest_first = "ORDER BY jobs.ended_at DESC, jobs.n DESC LIMIT ?2";
         let mut rows = match states {
             [] => return Ok(vec![]),
             // All of them: one walk along the index of ends.
             [_, _, _] => self.jobs(
-                &format!("{JOB} WHERE jobs.ended_at IS NOT NULL AND jobs.ended_at >= ?1 {newest_first}"),
+                &format!("{JOB} WHERE jobs.ended_at IS NOT NULL AND jobs.ended_at >= ?1 {narrow} {newest_first}"),
                 [since, limit],
             )?,
             some => {
@@ -241,7 +247,7 @@ impl<'a> Reader<'a> {
                 for state in some {
                     rows.extend(self.jobs(
                         &format!(
-                            "{JOB} WHERE state = ?3 AND jobs.ended_at IS NOT NULL AND jobs.ended_at >= ?1
+                            "{JOB} WHERE state = ?3 AND jobs.ended_at IS NOT NULL AND jobs.ended_at >= ?1 {narrow}
                              {newest_first}"
                         ),
                         params![since, limit, state.word()],

@@ -46,6 +46,7 @@ pub struct Batch {
     pub found: BTreeMap<RunId, Found>,
     pub copied: Vec<Copied>,
     pub variables: Vec<VariableChange>,
+    pub tags: Vec<TagChange>,
     /// Which GPUs do not exist.
     pub simulated: GpuSet,
     /// Where new runs keep their files.
@@ -61,7 +62,15 @@ impl Batch {
             && self.watches.is_empty()
             && self.copied.is_empty()
             && self.variables.is_empty()
+            && self.tags.is_empty()
     }
+}
+
+/// A tag that a job has from now on, or no more, ended or not.
+pub struct TagChange {
+    pub job: JobId,
+    pub tag: String,
+    pub take_off: bool,
 }
 
 pub struct NewRow {
@@ -158,6 +167,13 @@ impl Writer<'_> {
         }
         for change in &batch.watches {
             self.watch(change)?;
+        }
+        for TagChange { job, tag, take_off } in &batch.tags {
+            let sql = match take_off {
+                true => "DELETE FROM tags WHERE tag = ?1 AND n = (SELECT n FROM jobs WHERE id = ?2)",
+                false => "INSERT OR IGNORE INTO tags SELECT ?1, n FROM jobs WHERE id = ?2",
+            };
+            self.run(sql, params![tag, job.as_str()])?;
         }
         for change in &batch.variables {
             self.variable(change)?;

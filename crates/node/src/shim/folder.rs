@@ -72,6 +72,16 @@ impl Folder {
         (!sentence.is_empty()).then_some(sentence)
     }
 
+    /// Makes the job's folder known by its project as well, by a link that moves with the folder of logs. Whoever looks
+    /// for it there finds nothing where it cannot be made.
+    pub fn link_from(&self, link: &Path) {
+        let made = link.parent().map(|folder| DirBuilder::new().recursive(true).mode(0o700).create(folder));
+        let job = link.file_name().unwrap_or_default().to_string_lossy();
+        if let Some(Ok(())) = made {
+            let _ = std::os::unix::fs::symlink(format!("../../../job_{job}"), link);
+        }
+    }
+
     /// Nothing began here: the run may be started by another.
     pub fn withdraw(&self) {
         let _ = fs::remove_file(self.path.join(STARTED));

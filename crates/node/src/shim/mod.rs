@@ -115,6 +115,9 @@ fn live(spec: RunSpec, known: &Known, guard: OwnedFd) {
             return;
         }
     };
+    if let Some(link) = &spec.project_link {
+        folder.link_from(link);
+    }
     let begun =
         signals.map_err(Failure::machine("receive signals")).and_then(|signals| begin(spec, &folder, signals, known));
     match begun {

@@ -84,6 +84,7 @@ impl Stage {
             checkpoint_dir: None,
             results_dir: None,
             extract: vec![],
+            project_link: None,
             script: None,
             hidden: vec![],
         }

@@ -1,3 +1,5 @@
+//! `nexus var`: where values come from, and where they do not.
+
 use nexus_testkit::Nexus;
 
 use super::SCREEN;

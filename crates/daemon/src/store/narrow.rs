@@ -1,0 +1,53 @@
+//! Jobs of a project, a tag, a sweep, a name.
+
+use super::read::JobRow;
+
+/// All that is said must fit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Narrow {
+    pub project: Option<String>,
+    pub tag: Option<String>,
+    pub sweep: Option<String>,
+    pub name: Option<String>,
+}
+
+impl Narrow {
+    pub fn fits(&self, row: &JobRow) -> bool {
+        let same = |asked: &Option<String>, has: &Option<String>| asked.is_none() || asked == has;
+        same(&self.project, &row.spec.project)
+            && same(&self.name, &row.spec.name)
+            && same(&self.sweep, &row.spec.sweep)
+            && self.tag.as_ref().is_none_or(|tag| row.tags.contains(tag))
+    }
+
+    /// As a condition on rows of `jobs`, behind others; empty where nothing is said.
+    pub(super) fn sql(&self) -> String {
+        let Narrow { project, tag, sweep, name } = self;
+        let conditions = [
+            project.as_ref().map(|project| format!("AND jobs.project = {}", literal(project))),
+            name.as_ref().map(|name| format!("AND jobs.name = {}", literal(name))),
+            tag.as_ref().map(|tag| format!("AND jobs.n IN (SELECT n FROM tags WHERE tag = {})", literal(tag))),
+            sweep.as_ref().map(|sweep| {
+                format!("AND jobs.sweep = (SELECT sweeps.n FROM sweeps WHERE sweeps.name = {})", literal(sweep))
+            }),
+        ];
+        conditions.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// A text as SQL has it. A NUL, which no name has, would end it early.
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\0', "").replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_end_where_they_end() {
+        assert_eq!(Narrow::default().sql(), "");
+        let narrow = Narrow { name: Some("it's' OR 1 --".into()), ..Narrow::default() };
+        assert_eq!(narrow.sql(), "AND jobs.name = 'it''s'' OR 1 --'");
+    }
+}
