@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     attach, cancel, completions, config, demo, doctor, edit, export, first, forget, gpus, help, history, hold, import,
-    kill, logs, ls, pause, queue, release, remove, rerun, restart, results, resume, run, screens, service, show, start, status,
-    stop, wait, why,
+    kill, logs, ls, pause, queue, release, remove, rerun, restart, results, resume, run, screens, service, show, start,
+    status, stop, wait, why,
 };
 use crate::typed::AddArgs;
 use crate::ui::ColorWhen;

@@ -165,7 +165,8 @@ fn extracts(spec: &JobSpec) -> Result<(), Problem> {
     list.map_err(|want| bad("extract", &"that", want))?;
     for Extract { name, pattern } in &spec.extract {
         let read = regex::bytes::RegexBuilder::new(pattern).size_limit(PATTERN_BYTES).build();
-        let groups = read.map_err(|error| bad("extract", &format!("{name}={pattern}"), one_line(&error)))?.captures_len();
+        let groups =
+            read.map_err(|error| bad("extract", &format!("{name}={pattern}"), one_line(&error)))?.captures_len();
         if groups < 2 {
             let want = "a pattern with a group for the value, as in 'loss: ([0-9.]+)'".into();
             return Err(bad("extract", &format!("{name}={pattern}"), want));

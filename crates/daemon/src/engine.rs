@@ -6,6 +6,7 @@
 mod gpus;
 mod history;
 mod import;
+mod refused;
 mod results;
 mod revise;
 mod submit;
@@ -22,7 +23,7 @@ use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
 use nexus_api::results::Found;
 use nexus_api::run_dir::of_run;
-use nexus_core::apply::{self, Command, Refusal, Report};
+use nexus_core::apply::{self, Command, Report};
 use nexus_core::decide::decide;
 use nexus_core::event::Event;
 use nexus_core::ids::{JobId, RunId};
@@ -43,7 +44,7 @@ use crate::launch::RunSpecs;
 use crate::narrate::{self, Narrator};
 use crate::results::{Copier, Ended};
 use crate::service_log::ServiceLog;
-use crate::store::{Batch, PastJob, Store, StoreError, Took, WatchChange, machine_name};
+use crate::store::{Batch, PastJob, Store, StoreError, Took, WatchChange};
 use crate::{clock, home};
 use gpus::Watched;
 
@@ -416,44 +417,6 @@ impl Engine {
         if other_gpus {
             self.look_at_gpus(turn, watch);
         }
-    }
-
-    /// In the words of a client: a job that is not live ended, or never was.
-    fn refused(&self, refusal: Refusal, verb: &str) -> Problem {
-        let id = match refusal {
-            Refusal::NotLive(id) | Refusal::WrongState(id) => id,
-            Refusal::Circular(id) => {
-                let want = "jobs that do not wait for it themselves".into();
-                let value = format!("a job that waits for {id}");
-                return Problem::BadField { field: "after".into(), value, want };
-            }
-            Refusal::NoSuchGpus { machine, missing } => {
-                let known = self.world.machines().find(|known| known.id == machine);
-                let exist = known.map(|known| known.gpu_set().iter().collect()).unwrap_or_default();
-                return Problem::NoSuchGpus {
-                    machine: machine_name(machine),
-                    missing: missing.iter().collect(),
-                    exist,
-                };
-            }
-        };
-        match self.store.state(id) {
-            Ok(Some((state, gpus))) => Problem::WrongState { id: id.to_string(), verb: verb.to_string(), state, gpus },
-            Ok(None) => Problem::NoSuchJob { id: id.to_string() },
-            Err(error) => error.problem(),
-        }
-    }
-
-    fn forgettable(&self, ids: &[JobId]) -> Result<(), Problem> {
-        for id in ids {
-            if self.world.job(*id).is_some() {
-                return Err(self.refused(Refusal::WrongState(*id), "forget"));
-            }
-            if !self.store.has_job(id.as_str()).map_err(|error| error.problem())? {
-                return Err(Problem::NoSuchJob { id: id.to_string() });
-            }
-        }
-        Ok(())
     }
 
     /// Decide, commit, act.

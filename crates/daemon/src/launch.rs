@@ -65,8 +65,9 @@ impl RunSpecs {
         env.insert("NEXUS_RESULTS_DIR".into(), results_dir.to_string_lossy().into_owned());
         let activation = activation::before(&launch.spec, &self.activator);
         let dir = launch.dir;
-        let JobSpec { command, cwd, env_given, request, tty, window, out, out_dir, session, one_terminal, extract, .. } =
-            launch.spec;
+        let JobSpec {
+            command, cwd, env_given, request, tty, window, out, out_dir, session, one_terminal, extract, ..
+        } = launch.spec;
         let (columns, rows) = window.filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or(USUAL_WINDOW);
         let command = match gpu_arg {
             Some(option) => gpu_arg::told(command, &option, &lease.gpus.to_string()),
@@ -237,7 +238,8 @@ mod tests {
 
     fn run_spec_of(spec: JobSpec, visible: Visible, leased: &[u16], gpus: &[Gpu]) -> RunSpec {
         let config = Config { gpus: GpuConfig { visible, ..GpuConfig::default() }, ..Config::default() };
-        let specs = RunSpecs::new(config, "/logs".into(), "/screens".into(), ["/checkpoints".into(), "/results".into()]);
+        let specs =
+            RunSpecs::new(config, "/logs".into(), "/screens".into(), ["/checkpoints".into(), "/results".into()]);
         let launch =
             Launch { spec, env: Arc::default(), secrets: Env::new(), dir: "/logs/job_abc".into(), last_failure: None };
         let gpus_of = leased.iter().copied().collect();

@@ -183,6 +183,10 @@ pub fn told(event: &Event, world: &World) -> Option<What> {
             Some(What::Machine { name: machine_name(*machine) })
         }
         Event::Stopping => Some(What::Stopping),
-        Event::CopyStopped { .. } | Event::StopAsked { .. } | Event::RunEnded { .. } | Event::Peaked { .. } | Event::DiskFull { .. } => None,
+        Event::CopyStopped { .. }
+        | Event::StopAsked { .. }
+        | Event::RunEnded { .. }
+        | Event::Peaked { .. }
+        | Event::DiskFull { .. } => None,
     }
 }

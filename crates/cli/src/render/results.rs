@@ -52,7 +52,9 @@ fn state(results: &Results, paint: Paint) -> String {
         ResultsState::Copied => paint.good(&format!("copied to {}", text::printable(to))),
         ResultsState::Failed => paint.error(&format!("not copied to {}", text::printable(to))),
         ResultsState::Copying => paint.state(&progress(results)),
-        ResultsState::None if results.named.is_empty() && results.folder.is_none() => "nothing is known of results".into(),
+        ResultsState::None if results.named.is_empty() && results.folder.is_none() => {
+            "nothing is known of results".into()
+        }
         ResultsState::None if !results.state.has_ended() && results.results.is_some() => {
             format!("to be copied to {} when it has succeeded", text::printable(to))
         }

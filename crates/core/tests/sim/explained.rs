@@ -26,8 +26,7 @@ const MOST_ROUNDS: usize = 60;
 
 /// Looks at up to `most` of the waiting jobs.
 pub fn explanations_lead_to_a_start(world: &World, chance: &mut Chance, now: Time, most: usize) {
-    let mut waiting: Vec<JobId> =
-        world.jobs().filter(|job| job.state.waits()).map(|job| job.id).collect();
+    let mut waiting: Vec<JobId> = world.jobs().filter(|job| job.state.waits()).map(|job| job.id).collect();
     chance.shuffle(&mut waiting);
     for job in waiting.into_iter().take(most) {
         let mut model = Model { world: world.clone(), now, job };

@@ -37,8 +37,7 @@ impl Engine {
     }
 
     fn copy_failed(&self, job: JobId, error: String) {
-        let order =
-            Order { job, sources: Sources::default(), to: PathBuf::new(), clears: false, by_user: false };
+        let order = Order { job, sources: Sources::default(), to: PathBuf::new(), clears: false, by_user: false };
         let ended = Ended { order, outcome: Err(error) };
         self.outbox.send(Message::Copied(ended)).expect("the engine holds the receiving end");
     }

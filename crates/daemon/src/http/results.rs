@@ -42,10 +42,8 @@ pub async fn copy(
 
 impl App {
     async fn row(self: &Shared, id: String) -> Result<JobRow, Problem> {
-        self.read(move |reader| {
-            reader.job(&id).map_err(|error| error.problem())?.ok_or(Problem::NoSuchJob { id })
-        })
-        .await
+        self.read(move |reader| reader.job(&id).map_err(|error| error.problem())?.ok_or(Problem::NoSuchJob { id }))
+            .await
     }
 
     async fn results(self: &Shared, id: String) -> Result<Results, Problem> {

@@ -104,8 +104,7 @@ fn put_file(item: &Item, target: &Path, part: &Path, progress: &Progress) -> Res
     }
     // A link that somebody put there is replaced, not followed.
     let _ = fs::remove_file(part);
-    let mut out =
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(part).map_err(write(target))?;
+    let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(part).map_err(write(target))?;
     pour(&mut from, &mut out, progress).map_err(|spill| match spill {
         Spill::Read(source) => read(source),
         Spill::Write(source) => write(target)(source),

@@ -20,8 +20,8 @@ use std::time::Duration;
 use nexus_api::results::Copy;
 use nexus_core::ids::JobId;
 
-pub use self::plan::Sources;
 use self::plan::Plan;
+pub use self::plan::Sources;
 use self::progress::Progress;
 use self::trouble::Trouble;
 

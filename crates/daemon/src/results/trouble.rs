@@ -27,7 +27,9 @@ pub enum Trouble {
     Within { path: PathBuf, to: PathBuf },
     #[error("{} is no folder", path.display())]
     NoFolder { path: PathBuf },
-    #[error("{count} of its RESULTS lines were too many or too long to be kept; NEXUS_RESULTS_DIR has room for any number")]
+    #[error(
+        "{count} of its RESULTS lines were too many or too long to be kept; NEXUS_RESULTS_DIR has room for any number"
+    )]
     TooMany { count: u64 },
     #[error("stopped")]
     GivenUp,

@@ -6,6 +6,7 @@
 mod export;
 mod fill;
 mod history;
+mod left;
 mod read;
 mod restore;
 mod results;
@@ -28,9 +29,9 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction}
 use crate::identity::Identity;
 pub use export::{Envs, View};
 pub use history::{PastJob, PastRun, Took};
+pub use left::{Copied, Left};
 pub use read::{Filter, JobRow, Reader, RunRow};
 pub use restore::parents;
-pub use results::{Copied, Left};
 pub use spec::{Launch, past_texts};
 pub use watches::{Seen, WatchChange, WatchRow};
 pub use write::{Batch, EditedRow, JobEnv, NewRow, machine_name};

@@ -7,7 +7,8 @@ use nexus_api::jobs::{JobSpec, RunOutcome, State};
 use nexus_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
-use super::{Left, StoreError};
+use super::StoreError;
+use super::left::Left;
 use super::restore::gpu_set;
 use super::spec::StoredSpec;
 use crate::identity::{Identity, are_identical};

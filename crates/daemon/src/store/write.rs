@@ -17,8 +17,9 @@ use nexus_core::time::Time;
 use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Transaction, params};
 
+use super::left::Copied;
 use super::spec::{StoredSpec, env_text, stored_spec};
-use super::{Copied, Store, StoreError, WatchChange};
+use super::{Store, StoreError, WatchChange};
 use crate::identity::{Identity, identity};
 use crate::words;
 

@@ -43,7 +43,8 @@ impl Finds {
     /// Patterns that cannot be read find nothing: who takes a job has looked at them.
     pub fn new(extract: &[Extract]) -> Finds {
         let read = |one: &Extract| {
-            let pattern = RegexBuilder::new(&one.pattern).size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES).build();
+            let pattern =
+                RegexBuilder::new(&one.pattern).size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES).build();
             Some((one.name.clone(), pattern.ok()?))
         };
         Finds {
@@ -151,7 +152,8 @@ mod tests {
     use super::*;
 
     fn found(extract: &[(&str, &str)], chunks: &[(bool, &[u8])]) -> Found {
-        let extract = extract.iter().map(|(name, pattern)| Extract { name: name.to_string(), pattern: pattern.to_string() });
+        let extract =
+            extract.iter().map(|(name, pattern)| Extract { name: name.to_string(), pattern: pattern.to_string() });
         let mut finds = Finds::new(&extract.collect::<Vec<_>>());
         chunks.iter().for_each(|(stderr, bytes)| finds.take(*stderr, bytes));
         finds.end()

@@ -51,6 +51,7 @@ mod queue;
 mod remove;
 mod rerun;
 mod restart;
+mod results;
 mod run;
 mod run_signals;
 mod screens;
