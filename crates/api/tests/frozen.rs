@@ -15,6 +15,7 @@ use nexus_api::history_import::TakenOver;
 use nexus_api::import::{Import, ImportReport, Watch, Watching};
 use nexus_api::jobs::{Job, JobDetail, JobSpec, Note, Submitted, Waiting};
 use nexus_api::problem::Problem;
+use nexus_api::results::{CopyResults, Results};
 use nexus_api::run_dir::{self, ExitRecord, RunSpec, ShimMessage, Started};
 use nexus_api::screens::Screen;
 use nexus_api::service::{Service, StartReport, Status};
@@ -106,6 +107,12 @@ const SAMPLES: &[Sample] = &[
     ("run_spec_out_dir", reads_and_writes::<RunSpec>),
     ("job_spec_out_dir", reads_and_writes::<JobSpec>),
     ("job_detail_out_dir", reads_and_writes::<JobDetail>),
+    ("exit_found", reads_and_writes::<ExitRecord>),
+    ("run_spec_results", reads_and_writes::<RunSpec>),
+    ("job_spec_results", reads_and_writes::<JobSpec>),
+    ("job_detail_results", reads_and_writes::<JobDetail>),
+    ("results", reads_and_writes::<Results>),
+    ("copy_results", reads_and_writes::<CopyResults>),
 ];
 
 /// Names a script may rely on: the list of the specification.

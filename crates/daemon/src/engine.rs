@@ -6,7 +6,7 @@
 mod gpus;
 mod history;
 mod import;
-mod refuse;
+mod refused;
 mod results;
 mod revise;
 mod submit;

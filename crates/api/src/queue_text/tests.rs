@@ -3,6 +3,7 @@
 use super::*;
 use crate::amount::{GpuAmount, Vram};
 use crate::jobs::{RetryOn, Session, SignalBefore};
+use crate::results::Extract;
 
 const HOME: &str = "/home/ann";
 
@@ -57,6 +58,9 @@ fn every_option() -> Vec<(JobSpec, &'static str)> {
         (with(|spec| spec.cwd = "/data/my set".into()), " cwd='/data/my set'"),
         (with(|spec| spec.out = Some("/tmp/out.log".into())), " out=/tmp/out.log"),
         (with(|spec| spec.out_dir = Some("/data/logs".into())), " out-dir=/data/logs"),
+        (with(|spec| spec.results = Some("/data/my results".into())), " results='/data/my results'"),
+        (with(|spec| spec.extract = extracts(&["loss=l: (.*)"])), " extract='loss=l: (.*)'"),
+        (with(|spec| spec.extract = extracts(&["a=(b)", "c=\\d(e)"])), r#" extract='["a=(b)","c=\\\\d(e)"]'"#),
         (with(|spec| spec.tty = Some(false)), " no-tty"),
         (with(|spec| spec.session = Some(Session::Screen)), " screen"),
         (with(|spec| spec.request.force = true), " force"),
@@ -66,6 +70,10 @@ fn every_option() -> Vec<(JobSpec, &'static str)> {
         (with(|spec| spec.hold = true), " hold"),
         (with(|spec| spec.command = Command::Argv(vec!["true".into()])), " argv"),
     ]
+}
+
+fn extracts(texts: &[&str]) -> Vec<Extract> {
+    texts.iter().map(|text| Extract::read(text).unwrap()).collect()
 }
 
 #[test]

@@ -119,7 +119,7 @@ pub struct EditArgs {
     pub out: Option<PathBuf>,
     /// Copies what it leaves behind into a folder of its own in this one, once it has succeeded (nexus help results)
     #[arg(long, value_name = "DIR")]
-    pub results: Option<PathBuf>,
+    pub results: Option<String>,
     /// Takes a value from its output: the last match of the pattern's first group, as in 'loss=loss: ([0-9.]+)'
     #[arg(long, value_name = "NAME=REGEX")]
     pub extract: Vec<String>,
@@ -203,7 +203,7 @@ fn wanted(args: &EditArgs, raw: &[OsString]) -> Result<JobEdit, CliError> {
         ("unique", set(args.unique)),
         ("cwd", path(&args.cwd)?),
         ("out", path(&args.out)?),
-        ("results", path(&args.results)?),
+        ("results", args.results.as_ref().map(|dir| absolute(Path::new(dir), &here)).transpose()?),
         ("extract", extract(&args.extract).map_err(usage)?),
         ("tags", list(&args.tag)),
         ("hold", set(args.hold)),

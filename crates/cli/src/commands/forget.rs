@@ -11,7 +11,8 @@ use crate::render::outcome;
 
 /// Delete ended jobs and their logs
 ///
-/// Their checkpoints go too, unless a job is left that went on from them (nexus rerun --resume).
+/// What they put into NEXUS_RESULTS_DIR goes too, and their checkpoints, unless a job is left that went on from them
+/// (nexus rerun --resume). Copies of results stay.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

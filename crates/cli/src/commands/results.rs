@@ -61,7 +61,9 @@ pub async fn run(args: ResultsArgs, app: &App) -> Result<ExitCode, CliError> {
             Err(error) => return Err(error),
         };
         failed |= has_failed(&results, to.is_some());
-        told.push(results);
+        // What became of a copy that somebody else asked for is in the record, if it counts.
+        let copy = results.copy.clone().filter(|_| to.is_some());
+        told.push(Results { copy, ..results });
     }
     match (args.json, told.as_slice()) {
         (true, [one]) if jobs.len() == 1 => app.ui.json(one)?,

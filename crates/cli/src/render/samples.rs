@@ -2,7 +2,7 @@
 
 use jiff::Zoned;
 use nexus_api::amount::GpuAmount;
-use nexus_api::jobs::{GpusMissing, Job, JobRequest, Run, State, Waiting};
+use nexus_api::jobs::{GpusMissing, Job, JobDetail, JobRequest, Run, State, Waiting};
 use nexus_api::service::{Gpu, GpuProcess, Machine, Obstacle, RecentFailure, Status};
 use nexus_api::sweeps::{Axis, Plan, STOP_AFTER, States, Sweep};
 
@@ -197,5 +197,28 @@ pub fn status(gpus: Vec<Gpu>, active: Vec<Job>) -> Status {
         machines: vec![machine(gpus)],
         active,
         disk_free_bytes: 1 << 40,
+    }
+}
+
+/// Nothing is known beyond the job.
+pub fn detail(job: Job) -> JobDetail {
+    JobDetail {
+        job,
+        runs: vec![],
+        conda: None,
+        venv: None,
+        gpu_arg: None,
+        env_names: vec![],
+        env: None,
+        checkpoint_dir: None,
+        by_rule: None,
+        after: vec![],
+        after_any: vec![],
+        retry_on: vec![],
+        unique: false,
+        extract: vec![],
+        results_folder: None,
+        results_error: None,
+        results_copy: None,
     }
 }

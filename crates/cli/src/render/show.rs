@@ -131,6 +131,7 @@ fn results(lines: &mut Lines, detail: &JobDetail) {
     };
     let state = state.map(|state| format!(" ({state})")).unwrap_or_default();
     lines.some("Results", job.results.as_ref().map(|folder| format!("{folder}{state}")).as_deref());
+    lines.some("Trouble", detail.results_copy.as_ref().and_then(|copy| copy.trouble.as_deref()));
     lines.some("Not copied", detail.results_error.as_deref());
     lines.some("Named", (!job.results_named.is_empty()).then(|| job.results_named.join("\n")).as_deref());
     lines.some("Own results", detail.results_folder.as_deref());
@@ -256,23 +257,15 @@ mod tests {
             out: None,
         };
         let detail = JobDetail {
-            job,
             runs: vec![run],
             conda: Some("torch".into()),
-            venv: None,
             gpu_arg: Some("--cuda".into()),
             env_names: vec!["PATH".into()],
-            env: None,
-            checkpoint_dir: None,
             by_rule: Some("--llm q*".into()),
             after: vec!["abd".into(), "abe".into()],
-            after_any: vec![],
             retry_on: vec![RetryOn::Timeout],
             unique: true,
-            extract: vec![],
-            results_folder: None,
-            results_error: None,
-            results_copy: None,
+            ..samples::detail(job)
         };
         assert_eq!(
             show(&detail, None, Capacity { gpus: 2, cpus: 8 }, &samples::now(), PLAIN),

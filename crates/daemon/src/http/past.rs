@@ -6,6 +6,7 @@ use nexus_api::command::Command;
 use nexus_api::env::{Env, split_secrets};
 use nexus_api::export::{Exported, FORMAT, Head};
 use nexus_api::jobs::{Job, JobSpec, Run, State};
+use nexus_api::results::{Found, ResultsState};
 use nexus_api::run_dir::of_run;
 use nexus_api::select::RESERVED;
 use nexus_core::ids::JobId;
@@ -14,7 +15,7 @@ use nexus_core::time::Time;
 
 use crate::identity::identity;
 use crate::same::same;
-use crate::store::{PastJob, PastRun, past_texts};
+use crate::store::{Left, PastJob, PastRun, past_texts};
 use crate::{checks, clock, words};
 
 /// A line, or what is wrong with it. Its runs have the folders that this home would give them, wherever they were: so
@@ -53,6 +54,7 @@ pub fn read(line: &[u8], log_dir: &Path) -> Result<PastJob, String> {
     let runs = runs(&exported, id, log_dir)?;
     let spec = Spec::of(&exported)?;
     let (spec_text, env) = past_texts(&spec.spec, spec.secret_names, &spec.env);
+    let left = left(&exported)?;
     let Exported { job, beside, .. } = exported;
     Ok(PastJob {
         id,
@@ -73,8 +75,24 @@ pub fn read(line: &[u8], log_dir: &Path) -> Result<PastJob, String> {
         same: same(&spec.spec).0,
         identity: identity(&spec.spec).0,
         failed_by: beside.failed_by,
+        left,
         runs,
     })
+}
+
+/// What it left behind, wherever that is.
+fn left(exported: &Exported) -> Result<Left, String> {
+    let job = &exported.job;
+    let state = ResultsState::ALL.into_iter().find(|state| state.word() == job.results_state);
+    let state = state.ok_or_else(|| format!("results_state cannot be {:?}", job.results_state))?;
+    let found = Found {
+        results: job.results_named.clone(),
+        results_left_out: 0,
+        values: job.extracted.clone().unwrap_or_default(),
+    };
+    // Nobody is copying any more.
+    let state = if state == ResultsState::Copying { ResultsState::Failed } else { state };
+    Ok(Left { found, folder: job.results.clone(), state, error: exported.beside.results_error.clone() })
 }
 
 fn unreadable(line: &str, error: &serde_json::Error) -> String {
@@ -148,6 +166,7 @@ impl Spec {
             conda: exported.beside.conda.clone(),
             venv: exported.beside.venv.clone(),
             gpu_arg: exported.beside.gpu_arg.clone(),
+            extract: exported.beside.extract.clone(),
             ..JobSpec::new(command, job.cwd.clone())
         };
         checks::past_spec(&mut spec).map_err(|problem| problem.to_string())?;

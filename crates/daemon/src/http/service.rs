@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use nexus_api::jobs::State as Word;
 use nexus_api::problem::Problem;
 use nexus_api::queue_text::REFUSED_MARK;
 use nexus_api::service::{RecentFailure, Service, SimulatedGpus, Status, Stop};
@@ -73,7 +74,11 @@ pub async fn status(State(app): State<Shared>, Asked(query): Asked<StatusQuery>)
         .read(move |reader| {
             let fail = |error: crate::store::StoreError| error.problem();
             let looked_at = reader.meta("looked_at").map_err(fail)?.and_then(|text| text.parse().ok()).map(Time);
-            let failed = reader.failures(looked_at.unwrap_or_default(), FAILURES_SHOWN).map_err(fail)?;
+            let looked_at = looked_at.unwrap_or_default();
+            let mut failed = reader.failures(looked_at, FAILURES_SHOWN).map_err(fail)?;
+            failed.extend(reader.uncopied(looked_at, FAILURES_SHOWN).map_err(fail)?);
+            failed.sort_by_key(|row| std::cmp::Reverse(row.ended_at));
+            failed.truncate(usize::try_from(FAILURES_SHOWN).unwrap_or(usize::MAX));
             let newest = failures_until(&failed);
             let failures: Vec<RecentFailure> = failed.into_iter().map(failure).collect();
             Ok((reader.totals().map_err(fail)?, failures, newest, reader.active().map_err(fail)?))
@@ -101,7 +106,19 @@ fn failures_until(failed: &[JobRow]) -> Option<Time> {
     failed.iter().filter_map(|row| row.ended_at).max()
 }
 
+/// Of a job that failed, or whose results could not be copied.
 fn failure(row: JobRow) -> RecentFailure {
+    if row.state == Word::Completed {
+        return RecentFailure {
+            detail: row.left.error,
+            last_line: None,
+            ended_at: clock::rfc3339(row.ended_at.unwrap_or_default()),
+            exit_code: None,
+            signal: None,
+            id: row.id,
+            reason: "results not copied".into(),
+        };
+    }
     let detail = view::detail(&row);
     let reason = row.reason.unwrap_or_else(|| "exit".into());
     RecentFailure {

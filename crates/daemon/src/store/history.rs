@@ -10,6 +10,7 @@ use nexus_core::ids::JobId;
 use nexus_core::time::Time;
 use rusqlite::{Transaction, params};
 
+use super::left::Left;
 use super::{CACHE_KIB, Connection, Store, StoreError};
 
 /// The number of the first of them. There are two thousand million until those of this home begin.
@@ -38,6 +39,7 @@ pub struct PastJob {
     pub same: i64,
     pub identity: i64,
     pub failed_by: Option<String>,
+    pub left: Left,
     /// In the order of their numbers; the last has the number of attempts.
     pub runs: Vec<PastRun>,
 }
@@ -139,8 +141,10 @@ impl<'a> Writer<'a> {
         let env = self.env(&job.env.0, &job.env.1)?;
         let new = self.run(
             "INSERT INTO jobs (n, id, state, reason, exit_code, signal, command, spec, name, project, place_priority,
-                               turn, runs, env, submitted_at, started_at, ended_at, same, identity, failed_by)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?1, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
+                               turn, runs, env, submitted_at, started_at, ended_at, same, identity, failed_by,
+                               found, results, results_state, results_error)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?1, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
+                     ?22, ?23)
              ON CONFLICT (id) DO NOTHING",
             params![
                 n,
@@ -161,7 +165,11 @@ impl<'a> Writer<'a> {
                 job.ended_at.0,
                 job.same,
                 job.identity,
-                job.failed_by
+                job.failed_by,
+                job.left.found_text(),
+                job.left.folder,
+                job.left.state_word(),
+                job.left.error
             ],
         )?;
         if new == 0 {

@@ -6,6 +6,7 @@
 mod export;
 mod fill;
 mod history;
+mod left;
 mod narrow;
 mod read;
 mod report;
@@ -32,10 +33,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction}
 use crate::identity::Identity;
 pub use export::{Envs, View};
 pub use history::{PastJob, PastRun, Took};
+pub use left::{Copied, Left};
 pub use narrow::Narrow;
 pub use read::{Filter, JobRow, Reader, RunRow};
 pub use restore::parents;
-pub use results::{Copied, Left};
 pub use spec::{Launch, past_texts};
 pub use sweeps::{NewSweepRow, SweepRow};
 pub use variables::VariableChange;

@@ -8,10 +8,11 @@ use nexus_api::jobs::{JobSpec, RunOutcome, State};
 use nexus_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
+use super::StoreError;
+use super::left::Left;
 use super::narrow::Narrow;
 use super::restore::gpu_set;
 use super::spec::{Specs, StoredSpec};
-use super::{Left, StoreError};
 use crate::identity::{Identity, are_identical};
 
 /// Nobody reads a queue position beyond this; counting stops here.

@@ -2,46 +2,16 @@
 
 use nexus_api::results::{Found, ResultsState};
 use nexus_core::ids::{JobId, RunId};
-use rusqlite::{Row, params};
+use nexus_core::time::Time;
+use rusqlite::params;
 
-use super::read::{JOB, Reader};
+use super::left::Copied;
+use super::read::{JOB, JobRow, Reader};
 use super::write::Writer;
-use super::{JobRow, Store, StoreError};
-
-/// What is known of a job's results.
-#[derive(Clone, Debug, Default)]
-pub struct Left {
-    pub found: Found,
-    /// The folder that has a copy; none where that goes without saying.
-    pub folder: Option<String>,
-    pub state: ResultsState,
-    pub error: Option<String>,
-}
-
-/// What became of a copy.
-pub struct Copied {
-    pub job: JobId,
-    pub folder: String,
-    /// Why it failed.
-    pub error: Option<String>,
-}
+use super::{Store, StoreError};
 
 /// Why a copy ended that somebody gave up.
 const STOPPED: &str = "stopped by user";
-
-impl Left {
-    /// From four columns of a row, this one first.
-    pub(super) fn of(row: &Row, column: usize) -> rusqlite::Result<Left> {
-        let (found, word): (Option<String>, Option<String>) = (row.get(column)?, row.get(column + 2)?);
-        let known = |word: String| ResultsState::ALL.into_iter().find(|state| state.word() == word);
-        Ok(Left {
-            found: found.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
-            folder: row.get(column + 1)?,
-            state: word.and_then(known).unwrap_or_default(),
-            error: row.get(column + 3)?,
-        })
-    }
-}
 
 impl JobRow {
     /// The folder that has a copy of what it left, or is to have it.
@@ -56,6 +26,15 @@ impl Reader<'_> {
     /// Jobs whose results are being copied.
     pub fn copying(&self) -> Result<Vec<JobRow>, StoreError> {
         self.jobs(&format!("{JOB} WHERE jobs.ended_at IS NULL AND state = 'copying' ORDER BY jobs.n"), [])
+    }
+
+    /// Completed here since `since` without their results being copied, newest first.
+    pub fn uncopied(&self, since: Time, limit: u64) -> Result<Vec<JobRow>, StoreError> {
+        let sql = format!(
+            "{JOB} WHERE results_state = 'failed' AND jobs.ended_at > ?1 AND +state = 'completed' AND +jobs.n > 0
+             ORDER BY jobs.ended_at DESC LIMIT ?2"
+        );
+        self.jobs(&sql, [since.0, i64::try_from(limit).unwrap_or(i64::MAX)])
     }
 }
 

@@ -83,3 +83,4 @@ ALTER TABLE jobs ADD COLUMN found TEXT;                           -- api::result
 ALTER TABLE jobs ADD COLUMN results TEXT;                         -- the folder that has a copy, or is to have it
 ALTER TABLE jobs ADD COLUMN results_state TEXT;                   -- a word of api::results::ResultsState; NULL = none
 ALTER TABLE jobs ADD COLUMN results_error TEXT;                   -- why the last copy failed
+CREATE INDEX jobs_uncopied ON jobs (ended_at) WHERE results_state = 'failed';

@@ -16,8 +16,9 @@ use nexus_core::run::{Lease, Outcome, StopCause};
 use nexus_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, ToSql, Transaction, params};
 
+use super::left::Copied;
 use super::spec::{Specs, StoredSpec, common, common_text, env_text, have_in_common, own_text, stored_spec};
-use super::{Copied, NewSweepRow, Store, StoreError, VariableChange, WatchChange};
+use super::{NewSweepRow, Store, StoreError, VariableChange, WatchChange};
 use crate::identity::{Identity, identity};
 use crate::words;
 

@@ -13,6 +13,7 @@ mod jobs_file;
 mod mounts;
 mod network_home;
 mod owners;
+mod results;
 
 use std::path::Path;
 use std::process::Command;

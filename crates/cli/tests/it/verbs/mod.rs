@@ -53,6 +53,7 @@ mod remove;
 mod report;
 mod rerun;
 mod restart;
+mod results;
 mod run;
 mod run_signals;
 mod screens;

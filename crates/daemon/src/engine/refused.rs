@@ -1,4 +1,4 @@
-//! Why something is not done, in the words of a client.
+//! What was refused, in the words of a client.
 
 use nexus_api::problem::Problem;
 use nexus_core::apply::Refusal;
