@@ -15,10 +15,12 @@ use nexus_api::history_import::TakenOver;
 use nexus_api::import::{Import, ImportReport, Watch, Watching};
 use nexus_api::jobs::{Job, JobDetail, JobSpec, Note, Submitted, Waiting};
 use nexus_api::problem::Problem;
+use nexus_api::report::{Group, Tag, TagJobs};
 use nexus_api::results::{CopyResults, Results};
-use nexus_api::run_dir::{self, ExitRecord, RunSpec, ShimMessage, Started};
+use nexus_api::run_dir::{self, ExitRecord, RunSpec, Said, ShimMessage, Started};
 use nexus_api::screens::Screen;
 use nexus_api::service::{Service, StartReport, Status};
+use nexus_api::variables::{SetVariable, Variable};
 use nexus_api::why::Why;
 use nexus_core::run::{Memory, Outcome};
 use serde::Serialize;
@@ -87,6 +89,13 @@ const SAMPLES: &[Sample] = &[
     ("config_overrides", reads_and_writes::<Overrides>),
     ("problems_submit", reads_and_writes::<Vec<Problem>>),
     ("problems_watch", reads_and_writes::<Vec<Problem>>),
+    ("problems_variables", reads_and_writes::<Vec<Problem>>),
+    ("variables", reads_and_writes::<Vec<Variable>>),
+    ("set_variable", reads_and_writes::<SetVariable>),
+    ("last_lines", reads_and_writes::<Said>),
+    ("report", reads_and_writes::<Vec<Group>>),
+    ("tags", reads_and_writes::<Vec<Tag>>),
+    ("tag_jobs", reads_and_writes::<TagJobs>),
     ("import", reads_and_writes::<Import>),
     ("import_report", reads_and_writes::<ImportReport>),
     ("watch", reads_and_writes::<Watch>),
@@ -228,10 +237,10 @@ fn an_exported_job_says_its_format_first_and_then_what_every_listing_says() {
 #[test]
 fn samples_show_every_problem_and_each_has_words() {
     let further = ["problems_terminal", "problems_time_limit", "problems_submit", "problems_checkpoints"];
-    let samples = further.map(read::<Vec<Problem>>).concat();
+    let samples = [further.map(read::<Vec<Problem>>).concat(), read("problems_variables")].concat();
     let samples = [samples, read("problems"), read("problems_logs"), read("problems_watch")].concat();
     let shown: BTreeSet<u32> = samples.iter().map(number_of).collect();
-    assert_eq!(shown, (1..=28).collect(), "a problem lacks a sample");
+    assert_eq!(shown, (1..=30).collect(), "a problem lacks a sample");
     for problem in samples {
         assert!(!problem.title().is_empty(), "{problem:?}");
         assert!(problem.why().is_none_or(|why| !why.is_empty()), "{problem:?}");
@@ -309,6 +318,8 @@ fn number_of(problem: &Problem) -> u32 {
         Problem::LogsGone { .. } => 26,
         Problem::NotWatched { .. } => 27,
         Problem::CannotWatch { .. } => 28,
+        Problem::NoSuchVariable { .. } => 29,
+        Problem::VariableGone { .. } => 30,
     }
 }
 

@@ -64,11 +64,11 @@ fn listings_are_narrowed_by_project_tag_and_name() {
         assert_eq!(first, expected, "{options:?}");
     }
     for verb in ["queue", "ls"] {
-        assert_eq!(ids(&nexus.json(&[verb, "--json", "--project", "p"])), [held.clone()]);
-        assert_eq!(ids(&nexus.json(&[verb, "--json", "--tag", "t"])), [other.clone()]);
+        assert_eq!(ids(&nexus.json(&[verb, "--json", "--project", "p"])), [held.as_str()]);
+        assert_eq!(ids(&nexus.json(&[verb, "--json", "--tag", "t"])), [other.as_str()]);
         assert_eq!(ids(&nexus.json(&[verb, "--json", "--tag", "t", "--name", "n"])), Vec::<String>::new());
     }
-    assert_eq!(ids(&nexus.json(&["ls", "--json", "/true/", "--project", "p"])), [held.clone()]);
+    assert_eq!(ids(&nexus.json(&["ls", "--json", "/true/", "--project", "p"])), [held.as_str()]);
     // The newest of those that fit, not those that fit of the newest.
     assert_eq!(ids(&nexus.json(&["history", "--json", "-n", "1", "--tag", "t"])), [one]);
     // Places in the queue are those of the whole.

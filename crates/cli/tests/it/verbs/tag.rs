@@ -11,6 +11,8 @@ fn jobs_are_tagged_whatever_their_state() {
     let ended = nexus.add_with(&["--tag", "first"], "exit 3");
     let before = nexus.ended(&ended);
     let held = nexus.add_with(&["--hold"], "true");
+    let file = nexus.home().join("jobs.txt");
+    until("jobs.txt has the job", || std::fs::read_to_string(&file).ok()?.contains(&held).then_some(()));
     let told = nexus.ok(&["tag", "night", &ended, &held]);
     assert_eq!(told, format!("tagged night {ended}: exit 3\ntagged night {held}: true"));
     assert_eq!(nexus.ok(&["tag"]), "TAG    LIVE  ENDED\nfirst  0     1\nnight  1     1");
@@ -18,7 +20,6 @@ fn jobs_are_tagged_whatever_their_state() {
     assert_eq!(after["tags"], serde_json::json!(["first", "night"]));
     after["tags"] = before["tags"].clone();
     assert_eq!(after, before, "nothing else of an ended job changes");
-    let file = nexus.home().join("jobs.txt");
     until("jobs.txt has it", || std::fs::read_to_string(&file).ok()?.contains("tags=night").then_some(()));
     // Tags go on with a repeated job, and with one that is edited.
     let again = nexus.ok(&["rerun", &ended]);
