@@ -14,6 +14,7 @@ pub mod history_import;
 pub mod import;
 pub mod job_file;
 pub mod jobs;
+pub mod left;
 pub mod log;
 pub mod nearest;
 pub mod paths;

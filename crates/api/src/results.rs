@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::jobs::State;
-
 /// A value that is taken from a job's output: the last text that the pattern's first group matched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extract {
@@ -108,27 +106,6 @@ impl ResultsState {
     }
 }
 
-/// `GET /v1/jobs/{id}/results`: what a job left behind.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Results {
-    pub id: String,
-    pub state: State,
-    /// The folder that has a copy, or is to have it.
-    pub results: Option<String>,
-    /// A word of [`ResultsState`].
-    pub results_state: String,
-    /// Why the last copy failed.
-    pub error: Option<String>,
-    /// Paths of its `RESULTS:` lines, and how many more there were.
-    pub named: Vec<String>,
-    pub named_left_out: u64,
-    /// Its own folder, where something is in it.
-    pub folder: Option<String>,
-    pub extracted: Option<BTreeMap<String, String>>,
-    /// The newest copy, while it goes on and for a while after.
-    pub copy: Option<Copy>,
-}
-
 /// How far a copy is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Copy {
@@ -142,12 +119,4 @@ pub struct Copy {
     pub ended: bool,
     /// Why it failed.
     pub error: Option<String>,
-}
-
-/// Body of `POST /v1/jobs/{id}/results`: copy them, or copy them again.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct CopyResults {
-    /// An absolute path; the job's own `--results` where nothing is said. A folder named by the job is made in it.
-    pub to: Option<String>,
 }

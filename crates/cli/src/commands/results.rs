@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use nexus_api::jobs::State;
-use nexus_api::results::{CopyResults, Results, ResultsState};
+use nexus_api::left::{CopyResults, Results};
+use nexus_api::results::ResultsState;
 
 use crate::app::App;
 use crate::chosen;

@@ -1,6 +1,7 @@
 //! What a job left behind.
 
-use nexus_api::results::{Results, ResultsState};
+use nexus_api::left::Results;
+use nexus_api::results::ResultsState;
 
 use super::paint::Paint;
 use super::text;

@@ -4,8 +4,9 @@ use std::path::{Path as FsPath, PathBuf};
 
 use axum::Json;
 use axum::extract::{Path, State};
+use nexus_api::left::{CopyResults, Results};
 use nexus_api::problem::Problem;
-use nexus_api::results::{Copy, CopyResults, Results, ResultsState};
+use nexus_api::results::{Copy, ResultsState};
 use nexus_core::ids::JobId;
 
 use super::extract::Sent;
