@@ -33,6 +33,7 @@ pub mod template;
 pub mod terminal;
 pub mod values;
 pub mod variables;
+pub mod waiting;
 pub mod why;
 
 /// Version of the HTTP interface, the first part of every path.

@@ -57,6 +57,16 @@ pub fn vram(text: &str) -> Result<Vram, Usage> {
 pub fn extract(typed: &[String]) -> Result<Vec<Extract>, Usage> {
     let bad = |error: String| Usage::new(format!("--extract: {error}"), "--extract 'loss=final loss: ([0-9.]+)'");
     let list = typed.iter().map(|text| Extract::read(text)).collect::<Result<Vec<_>, _>>().map_err(bad)?;
+    for Extract { name, pattern } in &list {
+        let regex = regex::Regex::new(pattern).map_err(|error| {
+            let error = error.to_string();
+            let why = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            bad(format!("the pattern of {name} cannot be read: {why}"))
+        })?;
+        if regex.captures_len() < 2 {
+            return Err(bad(format!("the pattern of {name} has no group, which is what is taken")));
+        }
+    }
     Extract::list_text(&list).map_or(Ok(vec![]), |text| Extract::read_list(&text)).map_err(bad)
 }
 

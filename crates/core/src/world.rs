@@ -10,7 +10,7 @@ use crate::free::Free;
 use crate::ids::{JobId, MachineId, RunId, SweepId};
 use crate::job::{End, Failure, Job, Place, Retries, State};
 use crate::machine::Machine;
-use crate::request::{GpuSet, Request, Same, Share, Vram, learned};
+use crate::request::{GpuSet, Raise, Request, Same, Share, Vram, learned};
 use crate::run::{Phase, Run};
 use crate::sweep::{First, Sweep};
 use crate::time::Time;
@@ -270,22 +270,7 @@ impl World {
             Event::Peaked { run, mib } => self.change_run(*run, |run| run.peak_mib = *mib),
             // What becomes of the job follows at once, as Requeued, Copying or JobEnded.
             Event::RunEnded { run, .. } => self.run_ended(*run),
-            Event::Requeued { job, why, not_before, raise } => self.change(
-                *job,
-                |job| {
-                    job.state = State::Queued { not_before: *not_before };
-                    job.raise = raise.or(job.raise);
-                    job.request = job.request.raised(*raise);
-                    match why {
-                        Requeue::Retry => {
-                            job.retries.used += 1;
-                            job.retries.start_failures = 0;
-                        }
-                        Requeue::StartFailed => job.retries.start_failures += 1,
-                    }
-                },
-                None,
-            ),
+            Event::Requeued { job, why, not_before, raise } => self.requeued(*job, *why, *not_before, *raise),
             Event::Copying { job, at } => self.change(*job, |job| job.state = State::Copying { ended_at: *at }, None),
             Event::CopyStopped { .. } => {}
             Event::JobEnded { job, end, at } => self.job_ended(*job, end, *at),
@@ -313,6 +298,22 @@ impl World {
             Event::DiskFull { full } => self.disk_full = *full,
             Event::Stopping => self.stopping = true,
         }
+    }
+
+    fn requeued(&mut self, job: JobId, why: Requeue, not_before: Option<Time>, raise: Option<Raise>) {
+        let requeue = |job: &mut Job| {
+            job.state = State::Queued { not_before };
+            job.raise = raise.or(job.raise);
+            job.request = job.request.raised(raise);
+            match why {
+                Requeue::Retry => {
+                    job.retries.used += 1;
+                    job.retries.start_failures = 0;
+                }
+                Requeue::StartFailed => job.retries.start_failures += 1,
+            }
+        };
+        self.change(job, requeue, None);
     }
 
     fn submitted(&mut self, new: &NewJob) {

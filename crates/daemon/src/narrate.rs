@@ -74,17 +74,7 @@ impl Narrator {
             Event::Peaked { .. } => return None,
             Event::Requeued { job, why, not_before, raise } => {
                 let wait = not_before.map_or(0, |at| at.since(now).as_secs_f64().round() as u64);
-                let how = self.last.take().map(|(_, outcome)| failure(&outcome)).unwrap_or_default();
-                let next = match why {
-                    Requeue::Retry => "retry",
-                    Requeue::StartFailed => "next try to start it",
-                };
-                let asks = match raise {
-                    None => String::new(),
-                    Some(Raise::Alone) => ", on GPUs of its own".into(),
-                    Some(Raise::Mib(mib)) => format!(", with {mib}MB"),
-                };
-                format!("Job {job} failed on {}: {how}; {next} in {wait}s{asks}", self.take_place(*job))
+                self.requeued(*job, *why, wait, *raise)
             }
             Event::Copying { job, .. } => format!("Copying results of job {job}"),
             Event::CopyStopped { job } => format!("Results of job {job} not copied: stopped by user"),
@@ -107,6 +97,20 @@ impl Narrator {
             Event::DiskFull { full: false } => "Disk has room again".into(),
             Event::Stopping => "Service stopping".into(),
         })
+    }
+
+    fn requeued(&mut self, job: JobId, why: Requeue, wait: u64, raise: Option<Raise>) -> String {
+        let how = self.last.take().map(|(_, outcome)| failure(&outcome)).unwrap_or_default();
+        let next = match why {
+            Requeue::Retry => "retry",
+            Requeue::StartFailed => "next try to start it",
+        };
+        let asks = match raise {
+            None => String::new(),
+            Some(Raise::Alone) => ", on GPUs of its own".into(),
+            Some(Raise::Mib(mib)) => format!(", with {mib}MB"),
+        };
+        format!("Job {job} failed on {}: {how}; {next} in {wait}s{asks}", self.take_place(job))
     }
 
     fn ended(&mut self, job: JobId, end: &End) -> String {

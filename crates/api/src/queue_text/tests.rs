@@ -60,7 +60,7 @@ fn every_option() -> Vec<(JobSpec, &'static str)> {
         (with(|spec| spec.out_dir = Some("/data/logs".into())), " out-dir=/data/logs"),
         (with(|spec| spec.results = Some("/data/my results".into())), " results='/data/my results'"),
         (with(|spec| spec.extract = extracts(&["loss=l: (.*)"])), " extract='loss=l: (.*)'"),
-        (with(|spec| spec.extract = extracts(&["a=(b)", "c=\\d(e)"])), r#" extract='["a=(b)","c=\\\\d(e)"]'"#),
+        (with(|spec| spec.extract = extracts(&["a=(b)", "c=\\d(e)"])), r#" extract='["a=(b)","c=\\d(e)"]'"#),
         (with(|spec| spec.tty = Some(false)), " no-tty"),
         (with(|spec| spec.session = Some(Session::Screen)), " screen"),
         (with(|spec| spec.request.force = true), " force"),

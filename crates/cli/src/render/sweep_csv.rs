@@ -49,7 +49,7 @@ fn cells(sweep: &Sweep, job: &Job) -> Vec<String> {
 
 fn row(cells: Vec<String>) -> String {
     let mut line = cells.iter().map(|cell| quoted(cell)).collect::<Vec<_>>().join(",");
-    line.push_str("\r\n");
+    line.push('\n');
     line
 }
 
@@ -86,9 +86,9 @@ mod tests {
         again.results_named = vec!["out.txt".into()];
         assert_eq!(
             csv(&sweep, &[done, failed, again]),
-            "id,lr,param.state,state,exit_code,runtime_seconds,results,loss\r\n\
-             abc,\"a,\"\"b\"\"\",x,completed,0,130,/r/abc,0.25\r\n\
-             ghj,0.1,x,queued,,,out.txt,\r\n"
+            "id,lr,param.state,state,exit_code,runtime_seconds,results,loss\n\
+             abc,\"a,\"\"b\"\"\",x,completed,0,130,/r/abc,0.25\n\
+             ghj,0.1,x,queued,,,out.txt,\n"
         );
         assert_eq!(csv(&sweep, &[]).lines().count(), 1);
     }

@@ -314,7 +314,7 @@ impl App {
     }
 
     async fn submit(self: &Shared, specs: Vec<JobSpec>) -> Result<Vec<Job>, Problem> {
-        let ids = self.order(|reply| Message::Submit { specs, reply }).await?;
+        let ids = self.order(|reply| Message::Submit { specs, note: None, reply }).await?;
         self.by_ids(ids.iter().map(JobId::to_string).collect()).await
     }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use nexus_api::jobs::State;
 use nexus_core::ids::JobId;
 use nexus_core::time::Time;
-use rusqlite::{Transaction, params};
+use rusqlite::{Transaction, TransactionBehavior, params};
 
 use super::left::Left;
 use super::{CACHE_KIB, Connection, Store, StoreError};
@@ -80,7 +80,7 @@ impl Store {
         let path = self.path.clone();
         let fail = |source| StoreError::Write { path: path.clone(), source };
         self.make_room(true).map_err(fail)?;
-        let transaction = self.db.transaction().map_err(fail)?;
+        let transaction = self.db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
         let mut writer = Writer { db: &transaction, next: self.next_past, env: None, ended: BTreeMap::new() };
         let mut took = Vec::with_capacity(jobs.len());
         for job in jobs {

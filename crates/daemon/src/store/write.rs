@@ -14,7 +14,7 @@ use nexus_core::job::{End, Failure};
 use nexus_core::request::{GpuSet, Raise};
 use nexus_core::run::{Lease, Outcome, StopCause};
 use nexus_core::time::Time;
-use rusqlite::{Connection, OptionalExtension, ToSql, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, ToSql, Transaction, TransactionBehavior, params};
 
 use super::left::Copied;
 use super::spec::{Specs, StoredSpec, common, common_text, env_text, have_in_common, own_text, stored_spec};
@@ -115,7 +115,8 @@ impl Store {
         let path = self.path.clone();
         let fail = |source| StoreError::Write { path: path.clone(), source };
         self.make_room(batch.new.len() >= MANY).map_err(fail)?;
-        let transaction = self.db.transaction().map_err(fail)?;
+        // It writes sooner or later: one that has read first is not waited with for another's lock.
+        let transaction = self.db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
         let mut writer = Writer {
             db: &transaction,
             next_n: self.next_n,

@@ -41,6 +41,9 @@ pub fn hide(record: &mut ExitRecord, hidden: &[Hidden]) {
     if let ExitStatus::StartError { error, .. } | ExitStatus::MachineError { error } = &mut record.status {
         *error = masked(error, hidden);
     }
+    for value in record.found.values.values_mut() {
+        *value = masked(value, hidden);
+    }
 }
 
 /// Keeps what the run printed last without the values: they may be gone when somebody asks.

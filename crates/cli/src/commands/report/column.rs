@@ -18,6 +18,7 @@ const FIELDS: &[&str] = &[
     "argv",
     "state",
     "reason",
+    "replaced_by",
     "detail",
     "waiting",
     "exit_code",

@@ -91,32 +91,12 @@ pub fn name(typed: Option<&str>) -> Result<Option<String>, Usage> {
     }
 }
 
-/// `loss=final loss: ([0-9.]+)`, each; `params` are names that are taken.
-pub fn extracts(typed: &[String], params: &[String]) -> Result<Vec<Extract>, Usage> {
-    let mut extracts: Vec<Extract> = Vec::new();
-    for text in typed {
-        let right = "--extract 'loss=final loss: ([0-9.]+)'";
-        let Some((name, pattern)) = text.split_once('=').filter(|(name, _)| is_name(name)) else {
-            return Err(Usage::new(format!("--extract {text}: a name, = and a pattern are wanted"), right));
-        };
-        if params.iter().any(|param| param == name) {
-            return Err(Usage::new(format!("--extract {name} is a parameter too"), "another name"));
-        }
-        if extracts.iter().any(|known| known.name == name) {
-            return Err(Usage::new(format!("--extract {name} is given twice"), "each name once"));
-        }
-        let groups = regex::Regex::new(pattern).map(|regex| regex.captures_len() - 1).map_err(|error| {
-            let error = error.to_string();
-            let why = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            Usage::new(format!("--extract {name}: the pattern cannot be read: {why}"), right)
-        })?;
-        if groups == 0 {
-            let error = format!("--extract {name}: the pattern has no group, which is what is taken");
-            return Err(Usage::new(error, right));
-        }
-        extracts.push(Extract { name: name.into(), pattern: pattern.into() });
+/// A column has one meaning: values that are taken are not called as parameters are.
+pub fn check_extracts(extracts: &[Extract], params: &[String]) -> Result<(), Usage> {
+    match extracts.iter().find(|extract| params.contains(&extract.name)) {
+        Some(Extract { name, .. }) => Err(Usage::new(format!("--extract {name} is a parameter too"), "another name")),
+        None => Ok(()),
     }
-    Ok(extracts)
 }
 
 /// What is wrong with a plan, as what was typed.
@@ -169,26 +149,6 @@ mod tests {
             let usage = read(typed).unwrap_err();
             let told = usage.hint.unwrap();
             assert!(usage.error.contains(error) && told.contains(hint), "{typed:?}: {} / {told}", usage.error);
-        }
-    }
-
-    #[test]
-    fn an_extract_has_a_name_and_a_group() {
-        let read =
-            |texts: &[&str]| extracts(&texts.iter().map(|text| text.to_string()).collect::<Vec<_>>(), &["lr".into()]);
-        let good = read(&["loss=final loss: ([0-9.]+)", "acc=(=.*)"]).unwrap();
-        assert_eq!((good[0].name.as_str(), good[0].pattern.as_str()), ("loss", "final loss: ([0-9.]+)"));
-        assert_eq!(good[1].pattern, "(=.*)");
-        for (texts, error) in [
-            (&["loss"][..], "a name, = and a pattern"),
-            (&["a b=(x)"], "a name, = and a pattern"),
-            (&["loss=x"], "no group"),
-            (&["loss=(?:x)"], "no group"),
-            (&["loss=(x"], "cannot be read"),
-            (&["loss=(x)", "loss=(y)"], "twice"),
-            (&["lr=(x)"], "a parameter too"),
-        ] {
-            assert!(read(texts).unwrap_err().error.contains(error), "{texts:?}");
         }
     }
 }

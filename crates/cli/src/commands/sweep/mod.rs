@@ -63,9 +63,6 @@ pub struct SweepArgs {
     /// Holds the rest when the first so many all fail alike and at once; 0 for never [default: 3]
     #[arg(long, value_name = "N")]
     pub stop_after: Option<u32>,
-    /// Takes a value from what its jobs print: what the pattern's group matched last
-    #[arg(long, value_name = "NAME=PATTERN")]
-    pub extract: Vec<String>,
     #[command(flatten)]
     pub add: AddArgs,
     #[command(subcommand)]

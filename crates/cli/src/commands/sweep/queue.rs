@@ -53,8 +53,8 @@ fn meant(args: &SweepArgs, app: &App) -> Result<(NewSweep, Points), CliError> {
     let mut typed = args.add.clone();
     let name = asked::name(typed.name.take().as_deref()).map_err(usage)?;
     typed.command = vec![words.command];
-    let mut spec = add::spec(&typed, &[], "sweep", app)?;
-    spec.extract = asked::extracts(&args.extract, &points.names).map_err(usage)?;
+    let spec = add::spec(&typed, &[], "sweep", app)?;
+    asked::check_extracts(&spec.extract, &points.names).map_err(usage)?;
     points.check_used(&spec).map_err(|bad| usage(asked::bad(bad, from)))?;
     check_commands(&spec, &points)?;
     let stop_after = args.stop_after.unwrap_or(STOP_AFTER);

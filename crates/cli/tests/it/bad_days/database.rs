@@ -13,12 +13,40 @@ fn stopped() -> (Nexus, String) {
     (nexus, id)
 }
 
+/// Takes a database back to the one of before there were sweeps: every spec whole, environments by their hashes.
+const TO_FORMAT_4: &str = "
+    UPDATE jobs SET spec = json_set((SELECT data FROM specs WHERE n = shared),
+                                    '$.command', json(json_extract(spec, '$.command')))
+    WHERE shared IS NOT NULL;
+    DROP INDEX jobs_by_env; DROP INDEX jobs_by_secrets; DROP INDEX jobs_by_shared; DROP INDEX jobs_by_sweep;
+    DROP INDEX jobs_copying; DROP INDEX jobs_uncopied;
+    ALTER TABLE jobs ADD COLUMN env_hash TEXT NOT NULL DEFAULT '';
+    ALTER TABLE jobs ADD COLUMN secrets_hash TEXT;
+    UPDATE jobs SET env_hash = (SELECT hash FROM envs WHERE n = env),
+                    secrets_hash = (SELECT hash FROM secrets WHERE n = jobs.secrets);
+    ALTER TABLE jobs DROP COLUMN env; ALTER TABLE jobs DROP COLUMN secrets; ALTER TABLE jobs DROP COLUMN shared;
+    ALTER TABLE jobs DROP COLUMN sweep; ALTER TABLE jobs DROP COLUMN replaced_by; ALTER TABLE jobs DROP COLUMN found;
+    ALTER TABLE jobs DROP COLUMN results; ALTER TABLE jobs DROP COLUMN results_state;
+    ALTER TABLE jobs DROP COLUMN results_error;
+    ALTER TABLE jobs RENAME COLUMN env_hash TO env; ALTER TABLE jobs RENAME COLUMN secrets_hash TO secrets;
+    CREATE TABLE old_envs (hash TEXT PRIMARY KEY, data TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    INSERT INTO old_envs SELECT hash, data FROM envs; DROP TABLE envs; ALTER TABLE old_envs RENAME TO envs;
+    CREATE TABLE old_secrets (hash TEXT PRIMARY KEY, data TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    INSERT INTO old_secrets SELECT hash, data FROM secrets; DROP TABLE secrets;
+    ALTER TABLE old_secrets RENAME TO secrets;
+    CREATE INDEX jobs_by_env ON jobs (env); CREATE INDEX jobs_by_secrets ON jobs (secrets) WHERE secrets IS NOT NULL;
+    DROP TABLE specs; DROP TABLE sweeps; DROP TABLE variables; DROP TABLE variables_needed;
+    PRAGMA user_version = 4";
+
 /// Takes a database back to the one of before files could be watched.
-const TO_FORMAT_3: &str = "DROP TABLE watches; DROP TABLE watched_entries; PRAGMA user_version = 3";
+fn to_format_3(database: &std::path::Path) {
+    sql(database, TO_FORMAT_4);
+    sql(database, "DROP TABLE watches; DROP TABLE watched_entries; PRAGMA user_version = 3");
+}
 
 /// Takes a database back to the one of before GPUs could be shared.
 fn to_format_2(database: &std::path::Path) {
-    sql(database, TO_FORMAT_3);
+    to_format_3(database);
     let columns = [
         ("jobs", &["same", "raised", "failed_by", "identity"][..]),
         ("runs", &["milli", "vram_mib", "ram_mib", "peak_mib"]),
@@ -88,9 +116,29 @@ fn one_of_before_gpus_were_shared_is_migrated_with_what_runs() {
 }
 
 #[test]
+fn one_of_before_there_were_sweeps_is_migrated_with_its_environments() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let waits = nexus.add_with(&["--hold", "--env", "A=1", "--env", "MY_TOKEN=hush"], "echo $A-$MY_TOKEN");
+    let done = nexus.add("echo over");
+    nexus.ended(&done);
+    nexus.ok(&["stop"]);
+    sql(&nexus.home().join("nexus.db"), TO_FORMAT_4);
+    nexus.ok(&["start"]);
+    assert!(nexus.home().join("nexus.db.format-4").is_file(), "no copy was put aside");
+    let again = nexus.ok(&["rerun", &done]).trim().to_string();
+    assert_eq!(nexus.ended(&again)["command"], "echo over");
+    nexus.ok(&["release", &waits]);
+    assert_eq!(nexus.ended(&waits)["state"], "completed");
+    assert_eq!(nexus.ok(&["logs", &waits]).trim_end(), "1-hush");
+    nexus.ok(&["forget", "-y", &done, &again, &waits]);
+    assert_eq!(sql(&nexus.home().join("nexus.db"), "SELECT count(*) FROM specs"), "0");
+    lives(&nexus);
+}
+
+#[test]
 fn one_of_before_files_could_be_watched_is_migrated() {
     let (nexus, id) = stopped();
-    sql(&nexus.home().join("nexus.db"), TO_FORMAT_3);
+    to_format_3(&nexus.home().join("nexus.db"));
     nexus.file("j.txt", "echo a\n");
     nexus.ok(&["import", "--watch", "j.txt"]);
     assert!(nexus.home().join("nexus.db.format-3").is_file(), "no copy was put aside");

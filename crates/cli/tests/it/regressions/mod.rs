@@ -8,6 +8,7 @@ mod files;
 mod logs;
 mod order;
 mod scale;
+mod sweeps;
 mod variables;
 
 use nexus_testkit::Nexus;

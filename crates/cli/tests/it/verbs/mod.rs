@@ -67,6 +67,7 @@ mod state_file;
 mod status;
 mod stop;
 mod sweep;
+mod sweep_life;
 mod sweep_plans;
 mod tag;
 mod unique;

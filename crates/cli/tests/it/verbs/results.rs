@@ -62,7 +62,7 @@ fn all_that_a_job_left_is_copied_once_it_has_succeeded() {
 }
 
 #[test]
-fn what_cannot_be_copied_is_told_by_its_path_and_can_be_mended() {
+fn r31_what_cannot_be_copied_is_told_by_its_path_and_can_be_mended() {
     let nexus = Nexus::with_gpus(NEXUS, 2);
     let work = nexus.work();
     let outside = nexus.home().parent().unwrap().join("outside");

@@ -58,7 +58,7 @@ fn what_finds_nothing_says_so() {
 fn what_is_no_selector_is_explained() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     for (selector, why) in [
-        ("A", "a job is named by its id (letters, as in abc), a GPU number, last, tag:x, name:x, project:x or /regex/"),
+        ("A", "named by its id (letters, as in abc), a GPU number, last, tag:x, sweep:x, name:x, project:x or /regex/"),
         ("a b", "a job is named by its id"),
         ("tag:", "nothing stands after tag:"),
         ("last:0", "a number stands after last: as in last:3"),

@@ -1,0 +1,99 @@
+//! Why a job waits, as clients see it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::amount::GpuAmount;
+
+/// Why a job does not run yet, with numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Waiting {
+    Held,
+    QueuePaused {
+        /// So many jobs failed one after another that the queue paused itself; null where somebody paused it.
+        #[serde(default)]
+        after_failures: Option<u32>,
+    },
+    /// Held with its sweep, whose first jobs all failed alike: `exit 1`.
+    SweepStopped {
+        failures: u32,
+        failure: String,
+    },
+    /// As many jobs of its sweep run as may at once.
+    SweepFull {
+        running: u64,
+        limit: u32,
+    },
+    DiskFull,
+    Stopping,
+    Retry {
+        until: String,
+    },
+    /// Jobs that must complete or end first: some of them, and how many there are.
+    After {
+        jobs: Vec<String>,
+        count: u64,
+    },
+    /// No waiting helps: no machine has that many among those allowed.
+    NoSuchGpus(GpusMissing),
+    /// Of the machine that comes nearest; each GPU counts once.
+    Gpus(GpusMissing),
+    NoSuchCpus {
+        need: u16,
+        exist: u16,
+    },
+    Cpus {
+        need: u16,
+        free: u16,
+    },
+    /// Memory of the machine.
+    NoSuchRam {
+        need_mib: u64,
+        exist_mib: u64,
+    },
+    Ram {
+        need_mib: u64,
+        free_mib: u64,
+    },
+    Next,
+}
+
+/// What is asked of GPUs and what stands against it. Every GPU is counted in one of the numbers, or listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GpusMissing {
+    /// GPUs; 1 for a part of one.
+    pub need: u16,
+    /// The part of one GPU; null where each is had whole, or shared by memory alone.
+    pub part: Option<GpuAmount>,
+    /// Memory of each that is shared.
+    pub vram_mib: Option<u64>,
+    pub on: Option<Vec<u16>>,
+    pub model: Option<String>,
+    /// Those that may be had some day as things are.
+    pub exist: u16,
+    pub free: u16,
+    /// By jobs of this service that have them alone.
+    pub held: u16,
+    /// Jobs that share them are on them, and the whole is asked for.
+    pub shared: u16,
+    /// Shared, and too little is left of what was given away.
+    pub full: u16,
+    /// Too little of their memory is free, with what was promised to jobs that have not taken it yet.
+    pub low_memory: u16,
+    /// More in use than the thresholds for sharing allow.
+    pub busy: u16,
+    /// In use outside nexus, or by another service.
+    pub outside: u16,
+    pub paused: u16,
+    pub unreadable: u16,
+    /// The most that is left on one of them: of its parts, and of its memory.
+    pub most_part: Option<GpuAmount>,
+    pub most_free_mib: Option<u64>,
+    /// Those that take no job and are not counted: cut into instances, left out by `gpus.use`, of another model,
+    /// with less memory than is asked for.
+    pub mig: Vec<u16>,
+    pub left_out: Vec<u16>,
+    pub other_model: Vec<u16>,
+    pub too_small: Vec<u16>,
+}

@@ -1,0 +1,130 @@
+//! What the engine is asked and told.
+
+use nexus_api::import::Fate;
+use nexus_api::jobs::JobSpec;
+use nexus_api::problem::Problem;
+use nexus_api::results::Found;
+use nexus_core::apply::{Command, Report};
+use nexus_core::ids::{JobId, RunId};
+use nexus_core::request::GpuSet;
+use nexus_core::time::Time;
+use nexus_core::world::World;
+use nexus_node::gpu::Reading;
+use tokio::sync::oneshot;
+
+use super::import::ImportOrder;
+use super::revise::Revision;
+use super::sweep::SweepOrder;
+use crate::config::Config;
+use crate::gpus::Gpus;
+use crate::results::Ended;
+use crate::store::{PastJob, Took, VariableChange, WatchChange};
+
+/// Makes what is to be kept, a key and a value, from the ids of new jobs.
+pub type NoteOf = Box<dyn FnOnce(&[JobId]) -> (&'static str, String) + Send>;
+
+pub type Reply<T> = oneshot::Sender<Result<T, Problem>>;
+
+/// Asked of what the engine knows.
+pub type Question = Box<dyn FnOnce(&World, &Gpus) + Send>;
+
+pub enum Message {
+    /// A note may be kept beside the jobs, made from their ids: both are on disk, or neither.
+    Submit {
+        specs: Vec<JobSpec>,
+        note: Option<NoteOf>,
+        reply: Reply<Vec<JobId>>,
+    },
+    /// Changes of the queue that belong together. The answer names the jobs that were added.
+    Revise {
+        revision: Revision,
+        reply: Reply<Vec<JobId>>,
+    },
+    /// A sweep with all its jobs. The answer has its name.
+    Sweep {
+        order: Box<SweepOrder>,
+        reply: Reply<(String, Vec<JobId>)>,
+    },
+    /// Entries of a file. The answer says what became of each.
+    Import {
+        order: ImportOrder,
+        reply: Reply<Vec<Fate>>,
+    },
+    /// A file that is watched from now on, or no more.
+    Watch {
+        change: WatchChange,
+        line: String,
+        reply: Reply<()>,
+    },
+    /// Ended jobs of elsewhere, for the history. The answer says what became of each.
+    TakeOver {
+        jobs: Vec<PastJob>,
+        reply: Reply<Vec<Took>>,
+    },
+    /// A variable that is set, or no more.
+    Variable {
+        change: VariableChange,
+        reply: Reply<()>,
+    },
+    /// Gives jobs a tag, or takes it off, all of them or none.
+    Tag {
+        ids: Vec<JobId>,
+        tag: String,
+        take_off: bool,
+        reply: Reply<()>,
+    },
+    /// A value to keep; nobody waits for it.
+    Keep {
+        key: &'static str,
+        value: String,
+    },
+    /// Lines for service.log.
+    Note(Vec<String>),
+    /// `skip_unfit`: jobs that the command does not fit are left out, unless none is left. The answer names
+    /// the jobs it was done to.
+    Command {
+        command: Command,
+        verb: &'static str,
+        skip_unfit: bool,
+        reply: Reply<Vec<JobId>>,
+    },
+    /// Pauses that somebody wrote into the state file, and a note of what was read there: both are on disk, or neither.
+    FilePauses {
+        pause: GpuSet,
+        resume: GpuSet,
+        note: (&'static str, String),
+        reply: Reply<()>,
+    },
+    /// Delete ended jobs; their log folders are the caller's to remove.
+    Forget {
+        ids: Vec<JobId>,
+        reply: Reply<()>,
+    },
+    SimulateGpus {
+        count: u16,
+        reply: Reply<()>,
+    },
+    /// Failures up to this time were looked at.
+    Looked {
+        until: Time,
+    },
+    Report(Report),
+    /// A run ended, and what its output said of its results.
+    Ended {
+        run: RunId,
+        report: Report,
+        found: Found,
+    },
+    /// A copy of results came to its end.
+    Copied(Ended),
+    /// The GPUs of this machine as they are.
+    Gpus(Reading),
+    /// The directory of an ended run was cleared.
+    Tidied(RunId),
+    /// Settings that are in force from now on.
+    Config(Box<Config>),
+    /// Lines for service.log.
+    Log(Vec<String>),
+    /// A question about live facts.
+    Ask(Question),
+}
