@@ -22,8 +22,11 @@ use crate::engine::{Fresh, Message, SweepOrder};
 use crate::identity::identity;
 use crate::models::Rules;
 use crate::same::same;
-use crate::store::{JobEnv, StoreError, SweepRow};
+use crate::store::{JobEnv, Reader, StoreError, SweepRow};
 use crate::{checks, clock, words};
+
+/// What ended a moment ago is on disk after this.
+const A_MOMENT: Duration = Duration::from_millis(3);
 
 /// `POST /v1/sweeps`
 pub async fn create(State(app): State<Shared>, Sent(new): Sent<NewSweep>) -> Result<Json<SweepQueued>, Failed> {
@@ -37,8 +40,7 @@ pub async fn create(State(app): State<Shared>, Sent(new): Sent<NewSweep>) -> Res
 
 /// `GET /v1/sweeps`
 pub async fn list(State(app): State<Shared>) -> Result<Json<Vec<Sweep>>, Failed> {
-    let rows = app.read(|reader| reader.sweeps().map_err(|error| error.problem())).await?;
-    Ok(Json(app.sweeps(rows).await?))
+    Ok(Json(app.sweeps(|reader| reader.sweeps().map_err(|error| error.problem())).await?))
 }
 
 /// `GET /v1/sweeps/NAME`
@@ -61,20 +63,36 @@ pub async fn jobs(State(app): State<Shared>, Path(name): Path<String>) -> Result
 
 impl App {
     async fn sweep(self: &Shared, name: String) -> Result<Sweep, Problem> {
-        let row = self
-            .read(move |reader| reader.sweep(&name).map_err(|error| error.problem())?.ok_or_else(|| no_such(&name)))
-            .await?;
-        Ok(self.sweeps(vec![row]).await?.remove(0))
+        let row = move |reader: &Reader| {
+            let row = reader.sweep(&name).map_err(|error| error.problem())?;
+            Ok(vec![row.ok_or_else(|| no_such(&name))?])
+        };
+        Ok(self.sweeps(row).await?.remove(0))
     }
 
-    async fn sweeps(self: &Shared, rows: Vec<SweepRow>) -> Result<Vec<Sweep>, Problem> {
-        let ids: Vec<SweepId> = rows.iter().map(|row| row.id).collect();
-        let counts: Vec<Counts> = self
-            .ask(move |world| {
-                ids.iter().map(|id| world.sweep(*id).map(|sweep| sweep.counts).unwrap_or_default()).collect()
-            })
-            .await?;
-        Ok(rows.into_iter().zip(counts).map(|(row, counts)| view(row, counts)).collect())
+    /// Live jobs are counted by the engine, ended ones on disk: one that ends in between would count twice or not at
+    /// all, so one looks again.
+    async fn sweeps<F>(self: &Shared, rows_of: F) -> Result<Vec<Sweep>, Problem>
+    where
+        F: Fn(&Reader) -> Result<Vec<SweepRow>, Problem> + Clone + Send + 'static,
+    {
+        for last in [false, false, false, false, true] {
+            let rows = self.read(rows_of.clone()).await?;
+            let ids: Vec<SweepId> = rows.iter().map(|row| row.id).collect();
+            let counts: Vec<Counts> = self
+                .ask(move |world| {
+                    ids.iter().map(|id| world.sweep(*id).map(|sweep| sweep.counts).unwrap_or_default()).collect()
+                })
+                .await?;
+            let adds_up = |(row, counts): (&SweepRow, &Counts)| {
+                row.completed + row.failed + row.killed + counts.live() == row.jobs
+            };
+            if last || rows.iter().zip(&counts).all(adds_up) {
+                return Ok(rows.into_iter().zip(counts).map(|(row, counts)| view(row, counts)).collect());
+            }
+            tokio::time::sleep(A_MOMENT).await;
+        }
+        unreachable!("the last look counts")
     }
 }
 

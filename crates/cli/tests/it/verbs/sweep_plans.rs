@@ -111,7 +111,7 @@ fn what_is_wrong_is_told_and_nothing_is_queued() {
         (&["{a}", "a=1..3", "--seed", "4"], "--seed repeats a draw of --random"),
         (&["{a}", "--from", "none.csv"], "--from none.csv cannot be read"),
         (&["{a}{b}", "--from", "bad.csv"], "--from bad.csv: line 2 has 1 value"),
-        (&["{a}", "a=1", "--extract", "loss=x"], "the pattern has no group"),
+        (&["{a}", "a=1", "--extract", "loss=x"], "has no group"),
         (&["{a}", "a=1", "--name", "a b"], "--name cannot be \"a b\""),
         (&["{a}", "a=1", "--stop-after", "x"], "--stop-after cannot be x"),
         (&["{a}", "a=1", "--max-running", "0"], "--max-running cannot be 0"),
