@@ -190,9 +190,7 @@ fn values_are_taken_from_the_last_match_of_the_attempt_that_counts() {
     assert_eq!((&job["results_named"], &job["results_state"]), (&json!([]), &json!("none")), "{job}");
     let shown = nexus.ok(&["show", &id]);
     assert!(shown.contains("Value:       loss = 1.25\n"), "{shown}");
-    for (typed, words) in
-        [("a=b", "has no group"), ("a=(", "cannot be read"), ("b(c)", "no value to take")]
-    {
+    for (typed, words) in [("a=b", "has no group"), ("a=(", "cannot be read"), ("b(c)", "no value to take")] {
         let said = nexus.run(&["add", "--extract", typed, "true"]);
         assert!(said.code != 0 && said.stderr.contains(words), "{typed}: {said}");
     }
