@@ -103,8 +103,11 @@ async fn how_it_ended(client: &Client, before: &Job, record: Option<&ExitRecord>
     loop {
         match client.job(&before.id, false).await {
             Ok(now) if now.job.state.has_ended() => return outcome::ended(&now.job, app.ui.talk_paint()),
+            // Neither its end nor, perhaps, its start is written down yet.
             Ok(now)
-                if now.job.attempt == before.attempt && now.job.state == State::Running && Instant::now() < until => {}
+                if now.job.attempt == before.attempt
+                    && matches!(now.job.state, State::Starting | State::Running)
+                    && Instant::now() < until => {}
             Ok(now) => {
                 let how = record.map_or_else(|| "its run ended".into(), in_short);
                 return format!("{}: {how}; it is {} now", before.id, now.job.state.word());
