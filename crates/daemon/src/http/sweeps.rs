@@ -167,25 +167,37 @@ fn jobs_of(mut spec: JobSpec, points: &Points, rules: &Rules) -> Result<(Vec<Fre
     let env = std::mem::take(&mut spec.env);
     let own_env = spec.env_given.iter().any(|name| env.get(name).is_some_and(|value| value.contains('{')));
     let shared = Arc::new(JobEnv::of(env.clone()));
-    let (mut jobs, mut notes) = (Vec::with_capacity(points.rows.len()), Vec::new());
-    for row in &points.rows {
-        let (mut job, env) = match own_env {
-            false => (points.job(&spec, row), shared.clone()),
-            true => {
-                let mut job = points.job(&JobSpec { env: env.clone(), ..spec.clone() }, row);
-                let env: Env = std::mem::take(&mut job.env);
-                (job, Arc::new(JobEnv::of(env)))
+    let half = |rows: &[Vec<String>], is_first: bool| -> Result<(Vec<Fresh>, Vec<Note>), Problem> {
+        let (mut jobs, mut notes) = (Vec::with_capacity(rows.len()), Vec::new());
+        for row in rows {
+            let (mut job, env) = match own_env {
+                false => (points.job(&spec, row), shared.clone()),
+                true => {
+                    let mut job = points.job(&JobSpec { env: env.clone(), ..spec.clone() }, row);
+                    let env: Env = std::mem::take(&mut job.env);
+                    (job, Arc::new(JobEnv::of(env)))
+                }
+            };
+            notes.extend(rules.fill(&mut job).filter(|note| !notes.contains(note)));
+            match is_first && jobs.is_empty() {
+                true => checks::spec(&mut job)?,
+                // Its folder is that of the first.
+                false => checks::past_spec(&mut job)?,
             }
-        };
-        notes.extend(rules.fill(&mut job).filter(|note| !notes.contains(note)));
-        match jobs.is_empty() {
-            true => checks::spec(&mut job)?,
-            // Its folder is that of the first.
-            false => checks::past_spec(&mut job)?,
+            let identity = identity(&job);
+            jobs.push(Fresh { spec: job, env, identity, same, known_as: None });
         }
-        let identity = identity(&job);
-        jobs.push(Fresh { spec: job, env, identity, same, known_as: None });
-    }
+        Ok((jobs, notes))
+    };
+    // Those of a large sweep take a while: two go about it.
+    let (one, other) = points.rows.split_at(points.rows.len().div_ceil(2));
+    let (one, other) = std::thread::scope(|scope| {
+        let other = scope.spawn(|| half(other, false));
+        (half(one, true), other.join().expect("whoever makes jobs does not panic"))
+    });
+    let ((mut jobs, mut notes), (more, more_notes)) = (one?, other?);
+    jobs.extend(more);
+    notes.extend(more_notes.into_iter().filter(|note| !notes.contains(note)).collect::<Vec<_>>());
     Ok((jobs, notes))
 }
 

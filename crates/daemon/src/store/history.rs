@@ -190,7 +190,7 @@ impl<'a> Writer<'a> {
         if let Some((_, number)) = self.env.filter(|(last, _)| *last == hash) {
             return Ok(number);
         }
-        let number = super::write::numbered(self.db, "envs", &hash, text)?;
+        let number = super::spec::numbered(self.db, "envs", &hash, text)?;
         self.env = Some((hash, number));
         Ok(number)
     }

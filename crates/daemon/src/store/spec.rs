@@ -13,7 +13,7 @@ use nexus_api::jobs::{JobSpec, RunOutcome};
 use nexus_api::variables::Hidden;
 use nexus_core::ids::{JobId, RunId};
 use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -149,10 +149,10 @@ pub(super) fn decoded<T: serde::de::DeserializeOwned>(text: &str) -> rusqlite::R
         .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error)))
 }
 
-/// The text of what specs have in common, behind a number made from it.
-pub(super) fn common_text(spec: &JobSpec, secret_names: Vec<String>) -> (i64, String) {
+/// The text of what specs have in common, behind a number made from it and from their environment's.
+pub(super) fn common_text(spec: &JobSpec, secret_names: Vec<String>, env: i64) -> (i64, String) {
     let text = stored_spec(&common(spec), secret_names);
-    (digest::of([&text]), text)
+    (digest::of([&text, &env.to_string()]), text)
 }
 
 /// An environment as text, behind its content hash.
@@ -167,6 +167,16 @@ pub(super) fn env_text(env: &Env) -> (String, String) {
 /// What is stored of a job that is taken over: its spec, and its environment behind its hash.
 pub fn past_texts(spec: &JobSpec, secret_names: Vec<String>, env: &Env) -> (String, (String, String)) {
     (stored_spec(spec, secret_names), env_text(env))
+}
+
+/// The number of a text in one of the tables that hold each once.
+pub(super) fn numbered(db: &Connection, table: &str, hash: &dyn ToSql, text: &str) -> rusqlite::Result<i64> {
+    let known = format!("SELECT n FROM {table} WHERE hash = ?1");
+    if let Some(number) = db.prepare_cached(&known)?.query_row([hash], |row| row.get(0)).optional()? {
+        return Ok(number);
+    }
+    db.prepare_cached(&format!("INSERT INTO {table} (hash, data) VALUES (?1, ?2)"))?.execute(params![hash, text])?;
+    Ok(db.last_insert_rowid())
 }
 
 impl Store {

@@ -25,17 +25,19 @@ DROP TABLE envs;
 DROP TABLE secrets;
 ALTER TABLE numbered_envs RENAME TO envs;
 ALTER TABLE numbered_secrets RENAME TO secrets;
-CREATE INDEX jobs_by_env ON jobs (env);
 CREATE INDEX jobs_by_secrets ON jobs (secrets) WHERE secrets IS NOT NULL;
 
 -- What the specs of many jobs have in common, once per content. The rest is in `spec`, or all of it where `shared` is NULL.
 CREATE TABLE specs (
     n    INTEGER PRIMARY KEY,
-    hash INTEGER NOT NULL UNIQUE,                -- crate::digest of the text
-    data TEXT    NOT NULL                        -- as `spec`, without what is a job's own
+    hash INTEGER NOT NULL UNIQUE,                -- crate::digest of the rest
+    data TEXT    NOT NULL,                       -- as `spec`, without what is a job's own
+    env  INTEGER NOT NULL                        -- the environment of all of them
 ) STRICT;
+CREATE INDEX specs_by_env ON specs (env);
 ALTER TABLE jobs ADD COLUMN shared INTEGER;
 CREATE INDEX jobs_by_shared ON jobs (shared) WHERE shared IS NOT NULL;
+CREATE INDEX jobs_by_env ON jobs (env) WHERE shared IS NULL;
 
 -- Sweeps: many jobs that are one thing. How many of them wait or run is known without a look here.
 CREATE TABLE sweeps (

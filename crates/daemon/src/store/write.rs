@@ -14,10 +14,10 @@ use nexus_core::job::{End, Failure};
 use nexus_core::request::{GpuSet, Raise};
 use nexus_core::run::{Lease, Outcome, StopCause};
 use nexus_core::time::Time;
-use rusqlite::{Connection, OptionalExtension, ToSql, Transaction, TransactionBehavior, params};
+use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::left::Copied;
-use super::spec::{Specs, StoredSpec, common, common_text, env_text, have_in_common, own_text, stored_spec};
+use super::spec::{Specs, StoredSpec, common, common_text, env_text, have_in_common, numbered, own_text, stored_spec};
 use super::{NewSweepRow, Store, StoreError, VariableChange, WatchChange};
 use crate::identity::{Identity, identity};
 use crate::words;
@@ -289,7 +289,7 @@ impl Writer<'_> {
 
     fn submitted(&mut self, new: &NewJob, row: &NewRow) -> rusqlite::Result<()> {
         let (env, secrets) = self.shared_environment(&row.env)?;
-        let shared = self.shared_spec(row)?;
+        let shared = self.shared_spec(row, env)?;
         let spec = &row.spec;
         let n = self.next_n;
         self.next_n += 1;
@@ -325,15 +325,22 @@ impl Writer<'_> {
     }
 
     /// The number of what its spec has in common with others, once that is stored.
-    fn shared_spec(&mut self, row: &NewRow) -> rusqlite::Result<i64> {
-        if let Some((last, env, number)) = &self.last_spec
-            && Arc::ptr_eq(env, &row.env)
+    fn shared_spec(&mut self, row: &NewRow, env: i64) -> rusqlite::Result<i64> {
+        if let Some((last, its_env, number)) = &self.last_spec
+            && Arc::ptr_eq(its_env, &row.env)
             && have_in_common(last, &row.spec)
         {
             return Ok(*number);
         }
-        let (hash, text) = common_text(&row.spec, row.env.secrets.keys().cloned().collect());
-        let number = numbered(self.db, "specs", &hash, &text)?;
+        let (hash, text) = common_text(&row.spec, row.env.secrets.keys().cloned().collect(), env);
+        let mut known = self.db.prepare_cached("SELECT n FROM specs WHERE hash = ?1")?;
+        let number = match known.query_row([hash], |row| row.get(0)).optional()? {
+            Some(number) => number,
+            None => {
+                self.run("INSERT INTO specs (hash, data, env) VALUES (?1, ?2, ?3)", params![hash, text, env])?;
+                self.db.last_insert_rowid()
+            }
+        };
         self.last_spec = Some((common(&row.spec), row.env.clone(), number));
         Ok(number)
     }
@@ -420,7 +427,11 @@ impl Writer<'_> {
     /// No job needs it any more.
     fn drop_env(&mut self, number: i64) -> rusqlite::Result<()> {
         self.last_env = None;
-        self.run("DELETE FROM envs WHERE n = ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE env = ?1)", [number])?;
+        self.run(
+            "DELETE FROM envs WHERE n = ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE env = ?1 AND shared IS NULL)
+                                   AND NOT EXISTS (SELECT 1 FROM specs WHERE env = ?1)",
+            [number],
+        )?;
         Ok(())
     }
 
@@ -539,19 +550,11 @@ impl Writer<'_> {
         if let Some(sweep) = sweep {
             self.forgotten_in(sweep, &state, counted)?;
         }
-        self.drop_env(env)?;
-        shared.map_or(Ok(()), |shared| self.drop_spec(shared))
+        if let Some(shared) = shared {
+            self.drop_spec(shared)?;
+        }
+        self.drop_env(env)
     }
-}
-
-/// The number of a text in one of the tables that hold each once.
-pub(super) fn numbered(db: &Connection, table: &str, hash: &dyn ToSql, text: &str) -> rusqlite::Result<i64> {
-    let known = format!("SELECT n FROM {table} WHERE hash = ?1");
-    if let Some(number) = db.prepare_cached(&known)?.query_row([hash], |row| row.get(0)).optional()? {
-        return Ok(number);
-    }
-    db.prepare_cached(&format!("INSERT INTO {table} (hash, data) VALUES (?1, ?2)"))?.execute(params![hash, text])?;
-    Ok(db.last_insert_rowid())
 }
 
 /// As in the column `raised`.
