@@ -1,12 +1,13 @@
--- Environments and secrets by a number: a row of a job has no room for their hashes.
+-- Environments and secrets by a number: a row of a job has no room for their hashes. No number is given twice, since
+-- what was read is remembered by it.
 CREATE TABLE numbered_envs (
-    n    INTEGER PRIMARY KEY,
+    n    INTEGER PRIMARY KEY AUTOINCREMENT,
     hash TEXT NOT NULL UNIQUE,
     data TEXT NOT NULL
 ) STRICT;
 INSERT INTO numbered_envs (hash, data) SELECT hash, data FROM envs;
 CREATE TABLE numbered_secrets (
-    n    INTEGER PRIMARY KEY,
+    n    INTEGER PRIMARY KEY AUTOINCREMENT,
     hash TEXT NOT NULL UNIQUE,
     data TEXT NOT NULL
 ) STRICT;
@@ -29,7 +30,7 @@ CREATE INDEX jobs_by_secrets ON jobs (secrets) WHERE secrets IS NOT NULL;
 
 -- What the specs of many jobs have in common, once per content. The rest is in `spec`, or all of it where `shared` is NULL.
 CREATE TABLE specs (
-    n    INTEGER PRIMARY KEY,
+    n    INTEGER PRIMARY KEY AUTOINCREMENT,
     hash INTEGER NOT NULL UNIQUE,                -- crate::digest of the rest
     data TEXT    NOT NULL,                       -- as `spec`, without what is a job's own
     env  INTEGER NOT NULL                        -- the environment of all of them
