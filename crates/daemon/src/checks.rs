@@ -7,6 +7,7 @@ use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
 use nexus_api::queue_text::told;
 use nexus_api::results::Extract;
+use nexus_api::sweeps::is_sweep_name;
 use nexus_api::values::{environment, option_name};
 use nexus_core::ids::JobId;
 use nexus_core::request::{MAX_GPUS, Model};
@@ -226,8 +227,7 @@ fn folder(cwd: &str) -> Result<(), Problem> {
 
 /// A sweep is named in selectors and in paths.
 pub fn sweep_name(name: &str) -> Result<(), Problem> {
-    let fits = |letter: char| letter.is_alphanumeric() || "-_.".contains(letter);
-    if name.is_empty() || name.chars().count() > LONGEST_WORD || !name.chars().all(fits) || name.starts_with('.') {
+    if !is_sweep_name(name) {
         let shown: String = name.chars().take(40).collect();
         return Err(bad("name", &format!("{shown:?}"), "letters, digits, - _ and .".into()));
     }

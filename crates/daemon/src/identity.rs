@@ -1,6 +1,8 @@
 //! Which jobs are identical, so that one need not be queued twice: the same command with its arguments in order, the
 //! same conda or Python environment, the same folder. What it needs, its priority and its name do not count.
 
+use std::borrow::Cow;
+
 use nexus_api::command::Command;
 use nexus_api::jobs::JobSpec;
 use nexus_api::shell_words::{self, SPECIAL};
@@ -20,24 +22,27 @@ pub fn are_identical(one: &JobSpec, other: &JobSpec) -> bool {
 }
 
 /// Everything that counts.
-fn parts(spec: &JobSpec) -> Vec<String> {
-    let environment = |name: &Option<String>| name.clone().unwrap_or_default();
-    let mut parts = vec![spec.cwd.clone(), environment(&spec.conda), environment(&spec.venv)];
+fn parts(spec: &JobSpec) -> Vec<Cow<'_, str>> {
+    let environment = |name: &Option<String>| Cow::from(name.clone().unwrap_or_default());
+    let mut parts = vec![Cow::from(&spec.cwd), environment(&spec.conda), environment(&spec.venv)];
     match words(&spec.command) {
-        Ok(words) => parts.extend(["words".to_string()].into_iter().chain(words)),
-        Err(text) => parts.extend(["text".to_string(), text]),
+        Ok(words) => parts.extend([Cow::from("words")].into_iter().chain(words)),
+        Err(text) => parts.extend([Cow::from("text"), Cow::from(text)]),
     }
     parts
 }
 
 /// A text in which a shell sees nothing but words is those words: quotes and arguments apart mean the same. Any other
 /// is what it is, letter by letter.
-fn words(command: &Command) -> Result<Vec<String>, String> {
+fn words(command: &Command) -> Result<Vec<Cow<'_, str>>, &str> {
     match command {
-        Command::Argv(words) => Ok(words.clone()),
+        Command::Argv(words) => Ok(words.iter().map(Cow::from).collect()),
         // A newline parts commands, where words are parted by blanks.
-        Command::Shell(text) if text.contains('\n') => Err(text.clone()),
-        Command::Shell(text) => shell_words::split(text, SPECIAL).map_err(|_| text.clone()),
+        Command::Shell(text) if text.contains('\n') => Err(text),
+        Command::Shell(text) => match shell_words::split(text, SPECIAL) {
+            Ok(words) => Ok(words.into_iter().map(Cow::from).collect()),
+            Err(_) => Err(text),
+        },
     }
 }
 

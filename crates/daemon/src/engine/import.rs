@@ -109,7 +109,7 @@ impl Engine {
         }
         let Gathered { mut fresh, edits, standing, fates, .. } = gathered;
         if dry_run {
-            let planned = |at: usize| Fate::Planned { spec: Box::new(fresh[at].spec.clone()) };
+            let planned = |at: usize| Fate::Planned { spec: fresh[at].spec.clone() };
             return Ok(fates.into_iter().map(|pending| settled(pending, &planned)).collect());
         }
         stand_in(&mut fresh, &standing);
@@ -184,7 +184,7 @@ impl Engine {
 impl Gathered {
     fn add(&mut self, line: ImportLine) -> Pending {
         let ImportLine { spec, env, identity, same, known_as, .. } = line;
-        self.fresh.push(Fresh { spec, env, identity, same, known_as });
+        self.fresh.push(Fresh { spec: Box::new(spec), env, identity, same, known_as });
         Pending::New(self.fresh.len() - 1)
     }
 
@@ -216,7 +216,7 @@ impl Gathered {
         match *place {
             Place::New(at) => {
                 self.fresh[at].same = same(&after);
-                self.fresh[at].spec = after;
+                *self.fresh[at].spec = after;
             }
             Place::Edited(at) => self.edits[at].2 = after,
             Place::Known(_) => {}

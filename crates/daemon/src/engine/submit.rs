@@ -22,13 +22,18 @@ use crate::{clock, home, words};
 impl Engine {
     pub(super) fn submit(&mut self, specs: Vec<JobSpec>, turn: &mut Turn) -> Result<Vec<JobId>, Problem> {
         let named = self.named(fresh(specs), &[], turn)?;
-        let ids = named.iter().map(|(job, _)| job.id).collect();
+        Ok(self.enter(named, turn))
+    }
+
+    /// Puts jobs that have their ids in the queue.
+    pub(super) fn enter(&mut self, named: Vec<(NewJob, NewRow)>, turn: &mut Turn) -> Vec<JobId> {
         let (jobs, rows): (Vec<NewJob>, Vec<NewRow>) = named.into_iter().unzip();
-        turn.batch.new.extend(jobs.iter().map(|job| job.id).zip(rows));
+        let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+        turn.batch.new.extend(ids.iter().copied().zip(rows));
         let events =
             apply::command(&mut self.world, Command::Submit(jobs), clock::now()).expect("nothing refuses new jobs");
         turn.batch.events.extend(events);
-        Ok(ids)
+        ids
     }
 
     /// New jobs with their ids, if there is room for any. `leaving`: jobs that are taken out with the same change.
@@ -159,7 +164,7 @@ impl Engine {
         let is_live = |id: JobId| self.world.job(id).is_some() && !leaving.contains(&id);
         for id in coming.0.get(&identity).into_iter().flatten().copied().filter(|id| is_live(*id)) {
             let edited = turn.batch.edited.get(&id).map(|row| (&row.spec, row.secret_names.clone()));
-            let new = || turn.batch.new.get(&id).map(|row| (&row.spec, row.env.secrets.keys().cloned().collect()));
+            let new = || turn.batch.new.get(&id).map(|row| (&*row.spec, row.env.secrets.keys().cloned().collect()));
             if let Some((other, secret_names)) = edited.or_else(new).filter(|(other, _)| are_identical(other, spec)) {
                 let twin = Twin { id, state: State::Queued, spec: other.clone(), secret_names };
                 if fits(&twin)? {
@@ -191,8 +196,8 @@ impl Engine {
 
 /// A job to be.
 pub struct Fresh {
-    /// Its environment is empty: that lies beside it.
-    pub spec: JobSpec,
+    /// Its environment is empty: that lies beside it. Boxed, since thousands at once change hands.
+    pub spec: Box<JobSpec>,
     pub env: Arc<JobEnv>,
     pub identity: Identity,
     pub same: Same,
@@ -203,7 +208,8 @@ pub struct Fresh {
 /// Specs that have the same environment share one.
 pub fn fresh(specs: Vec<JobSpec>) -> Vec<Fresh> {
     let mut last: Option<(Env, Arc<JobEnv>)> = None;
-    let shared = |mut spec: JobSpec| {
+    let shared = |spec: JobSpec| {
+        let mut spec = Box::new(spec);
         let env = std::mem::take(&mut spec.env);
         let (identity, same, known_as) = (identity(&spec), same(&spec), spec.rerun_of.clone());
         if let Some((_, env)) = last.as_ref().filter(|(before, _)| *before == env) {

@@ -2,7 +2,6 @@
 
 use nexus_api::problem::Problem;
 use nexus_api::sweeps::Plan;
-use nexus_core::apply::{self, Command};
 use nexus_core::ids::{JobId, SweepId};
 use nexus_core::sweep::InSweep;
 
@@ -53,14 +52,8 @@ impl Engine {
         turn.batch.sweeps.push(row);
         let named = self.read_together(|engine| engine.named(jobs, &[], turn));
         let named = named.inspect_err(|_| drop(turn.batch.sweeps.pop()))?;
-        let (jobs, rows): (Vec<_>, Vec<_>) = named.into_iter().unzip();
-        let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
-        turn.batch.new.extend(ids.iter().copied().zip(rows));
-        let events =
-            apply::command(&mut self.world, Command::Submit(jobs), clock::now()).expect("nothing refuses new jobs");
-        turn.batch.events.extend(events);
         turn.batch.notes.push(line);
-        Ok((name, ids))
+        Ok((name, self.enter(named, turn)))
     }
 
     fn sweep_name(&self, asked: Option<String>, turn: &Turn) -> Result<String, Problem> {

@@ -25,8 +25,8 @@ use crate::same::same;
 use crate::store::{JobEnv, Reader, StoreError, SweepRow};
 use crate::{checks, clock, words};
 
-/// What ended a moment ago is on disk after this.
-const A_MOMENT: Duration = Duration::from_millis(3);
+/// What ended a moment ago is on disk, and told, after this.
+const A_MOMENT: Duration = Duration::from_millis(50);
 
 /// `POST /v1/sweeps`
 pub async fn create(State(app): State<Shared>, Sent(new): Sent<NewSweep>) -> Result<Json<SweepQueued>, Failed> {
@@ -76,6 +76,7 @@ impl App {
     where
         F: Fn(&Reader) -> Result<Vec<SweepRow>, Problem> + Clone + Send + 'static,
     {
+        let mut told = self.events.subscribe();
         for last in [false, false, false, false, true] {
             let rows = self.read(rows_of.clone()).await?;
             let ids: Vec<SweepId> = rows.iter().map(|row| row.id).collect();
@@ -90,7 +91,8 @@ impl App {
             if last || rows.iter().zip(&counts).all(adds_up) {
                 return Ok(rows.into_iter().zip(counts).map(|(row, counts)| view(row, counts)).collect());
             }
-            tokio::time::sleep(A_MOMENT).await;
+            // However it ends, one looks again.
+            let _ = tokio::time::timeout(A_MOMENT, told.recv()).await;
         }
         unreachable!("the last look counts")
     }
@@ -185,7 +187,7 @@ fn jobs_of(mut spec: JobSpec, points: &Points, rules: &Rules) -> Result<(Vec<Fre
                 false => checks::past_spec(&mut job)?,
             }
             let identity = identity(&job);
-            jobs.push(Fresh { spec: job, env, identity, same, known_as: None });
+            jobs.push(Fresh { spec: Box::new(job), env, identity, same, known_as: None });
         }
         Ok((jobs, notes))
     };

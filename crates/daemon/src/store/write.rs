@@ -14,7 +14,7 @@ use nexus_core::job::{End, Failure};
 use nexus_core::request::{GpuSet, Raise};
 use nexus_core::run::{Lease, Outcome, StopCause};
 use nexus_core::time::Time;
-use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{CachedStatement, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::left::Copied;
 use super::spec::{Specs, StoredSpec, common, common_text, env_text, have_in_common, numbered, own_text, stored_spec};
@@ -24,6 +24,11 @@ use crate::words;
 
 /// So many new jobs at once are worth more memory.
 const MANY: usize = 5_000;
+
+const NEW_JOB: &str = "
+    INSERT INTO jobs (n, id, state, command, spec, name, project, place_priority, turn, env, secrets, submitted_at,
+                      same, identity, shared, sweep)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?1, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
 
 /// What a commit needs beside the events.
 #[derive(Default)]
@@ -76,7 +81,7 @@ pub struct TagChange {
 
 pub struct NewRow {
     /// Its environment is empty: that lies beside it.
-    pub spec: JobSpec,
+    pub spec: Box<JobSpec>,
     pub env: Arc<JobEnv>,
     pub identity: Identity,
     pub sweep: Option<SweepId>,
@@ -117,16 +122,19 @@ impl Store {
         self.make_room(batch.new.len() >= MANY).map_err(fail)?;
         // It writes sooner or later: one that has read first is not waited with for another's lock.
         let transaction = self.db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
-        let mut writer = Writer {
-            db: &transaction,
-            next_n: self.next_n,
-            last_outcome: None,
-            last_env: None,
-            last_spec: None,
-            secrets_dropped: false,
+        let (next_n, secrets_dropped) = {
+            let mut writer = Writer {
+                db: &transaction,
+                new_job: None,
+                next_n: self.next_n,
+                last_outcome: None,
+                last_env: None,
+                last_spec: None,
+                secrets_dropped: false,
+            };
+            writer.batch(batch).map_err(fail)?;
+            (writer.next_n, writer.secrets_dropped)
         };
-        writer.batch(batch).map_err(fail)?;
-        let (next_n, secrets_dropped) = (writer.next_n, writer.secrets_dropped);
         transaction.commit().map_err(fail)?;
         self.next_n = next_n;
         self.secrets_dropped |= secrets_dropped;
@@ -136,6 +144,8 @@ impl Store {
 
 pub(super) struct Writer<'a> {
     pub(super) db: &'a Transaction<'a>,
+    /// What a new job is put in with, at hand since there may be thousands.
+    new_job: Option<CachedStatement<'a>>,
     next_n: i64,
     /// A job's end follows its last run's: that run's outcome.
     last_outcome: Option<(RunId, Outcome)>,
@@ -293,28 +303,27 @@ impl Writer<'_> {
         let spec = &row.spec;
         let n = self.next_n;
         self.next_n += 1;
-        self.run(
-            "INSERT INTO jobs (n, id, state, command, spec, name, project, place_priority, turn, env, secrets, submitted_at,
-                               same, identity, shared, sweep)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?1, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
-            params![
-                n,
-                new.id.as_str(),
-                if new.held { "held" } else { "queued" },
-                spec.command.text(),
-                own_text(spec),
-                spec.name,
-                spec.project,
-                new.priority,
-                env,
-                secrets,
-                new.at.0,
-                new.needs.same.0,
-                row.identity.0,
-                shared,
-                row.sweep.map(|sweep| sweep.0)
-            ],
-        )?;
+        let insert = match &mut self.new_job {
+            Some(insert) => insert,
+            none => none.insert(self.db.prepare_cached(NEW_JOB)?),
+        };
+        insert.execute(params![
+            n,
+            new.id.as_str(),
+            if new.held { "held" } else { "queued" },
+            spec.command.text(),
+            own_text(spec),
+            spec.name,
+            spec.project,
+            new.priority,
+            env,
+            secrets,
+            new.at.0,
+            new.needs.same.0,
+            row.identity.0,
+            shared,
+            row.sweep.map(|sweep| sweep.0)
+        ])?;
         if let (Some(old), Some(sweep)) = (&spec.rerun_of, row.sweep) {
             self.repeats(new.id, old, sweep)?;
         }

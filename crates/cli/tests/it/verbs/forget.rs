@@ -40,3 +40,18 @@ fn only_what_has_ended() {
     let said = nexus.fails(1, &["forget", "-y", &held]);
     assert!(said.ends_with(&format!("hint: nexus remove {held}\n")), "{said}");
 }
+
+/// What the service remembers of environments and options goes with the last job that had them: the next job has its
+/// own, not those of the one that was forgotten.
+#[test]
+fn the_next_job_has_nothing_of_it() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    for value in ["one", "two", "three"] {
+        let env = format!("OF={value}");
+        let id = nexus.add_with(&["--env", &env, "--name", value], "echo $OF");
+        nexus.ok(&["wait", &id]);
+        assert_eq!(nexus.ok(&["logs", &id]).trim(), value);
+        assert_eq!(nexus.json(&["show", "--json", &id])["name"], value);
+        nexus.ok(&["forget", "-y", &id]);
+    }
+}
