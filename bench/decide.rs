@@ -62,7 +62,7 @@ fn main() {
     let bytes = ALLOCATED.load(Ordering::Relaxed) - before;
     println!("{:<28} {:>10} bytes", "a queued job", bytes / JOBS as usize);
     let waiting = world.pending();
-    decide(&mut world, Time(0));
+    decide(&mut world, &Policy::default(), Time(0));
     println!("{:<28} {:>10} of {waiting} jobs", "first decision plans", waiting - world.pending());
     exits(&mut world);
     others(&mut world);
@@ -81,7 +81,7 @@ fn exits(world: &mut World) {
         let outcome = Outcome::Exited { code: 0 };
         let began = Instant::now();
         apply::report(world, Report::Ended { run, outcome, at: now }, &Policy::default(), now);
-        planned += decide(world, now).len();
+        planned += decide(world, &Policy::default(), now).len();
         times.push(began.elapsed());
     }
     tell("exit and decision", &mut times);
@@ -99,13 +99,13 @@ fn others(world: &mut World) {
         }
         let began = Instant::now();
         apply::report(world, Report::Machine(machine), &Policy::default(), now);
-        decide(world, now);
+        decide(world, &Policy::default(), now);
         readings.push(began.elapsed());
         let began = Instant::now();
         let new = new_job(JOBS + round as u64);
         let id = new.id;
         apply::command(world, Command::Submit(vec![new]), now).expect("a submit is never refused");
-        decide(world, now);
+        decide(world, &Policy::default(), now);
         submits.push(began.elapsed());
         let began = Instant::now();
         std::hint::black_box(Explainer::new(world).job(id));
@@ -157,10 +157,10 @@ fn request(kind: u64) -> (Request, Same) {
         1 => Request { share: share(100 + 10 * kind as u16, Vram::Unsaid), ..request },
         2 => Request { share: share(0, Vram::Mib(1000 + 100 * kind as u32)), ..request },
         3 => Request { share: share(0, Vram::Learned(same)), ..request },
-        4 => Request { model: Model::new("a100"), cpus: kind as u16 % 4, share: share(0, Vram::Mib(500)), ..request },
+        4 => Request { model: Model::new("a100"), cpus: kind as u32 % 4, share: share(0, Vram::Mib(500)), ..request },
         5 => Request { on: Some((0..kind as u16 % 7 + 1).collect()), ram_mib: 100, ..request },
         6 => Request { share: share(250, Vram::Mib(300 + kind as u32)), ram_mib: 64, ..request },
-        _ => Request { gpus: 0, cpus: 1 + kind as u16 % 4, ..request },
+        _ => Request { gpus: 0, cpus: 1 + kind as u32 % 4, ..request },
     };
     (request, same)
 }

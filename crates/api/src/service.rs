@@ -79,7 +79,7 @@ pub struct RecentFailure {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     pub name: String,
-    pub cpus: u16,
+    pub cpus: u32,
     pub gpus: Vec<Gpu>,
     /// Why GPUs cannot be read at all.
     #[serde(default)]

@@ -39,12 +39,12 @@ pub enum Waiting {
     /// Of the machine that comes nearest; each GPU counts once.
     Gpus(GpusMissing),
     NoSuchCpus {
-        need: u16,
-        exist: u16,
+        need: u32,
+        exist: u32,
     },
     Cpus {
-        need: u16,
-        free: u16,
+        need: u32,
+        free: u32,
     },
     /// Memory of the machine.
     NoSuchRam {

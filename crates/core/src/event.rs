@@ -1,5 +1,7 @@
 //! What happened, in the words that are written to disk. The World changes by events alone.
 
+use std::time::Duration;
+
 use crate::ids::{JobId, MachineId, RunId, SweepId};
 use crate::job::{End, Place};
 use crate::machine::Machine;
@@ -154,6 +156,8 @@ pub struct Needs {
     /// The most memory that earlier runs of the same command had on one GPU; 0 = not known. For those that ask for
     /// what was learned.
     pub learned_mib: u32,
+    /// The longest that it may hold what it was given, if it says.
+    pub limit: Option<Duration>,
     pub retries: u32,
     pub retry_on_timeout: bool,
     /// What it leaves behind is to be copied.

@@ -17,7 +17,7 @@ use crate::run::{HeldShare, Lease};
 #[derive(Clone, Debug)]
 pub struct Free<'a> {
     pub machine: &'a Machine,
-    pub cpus: u16,
+    pub cpus: u32,
     pub ram_mib: u64,
     rooms: Vec<Room<'a>>,
 }

@@ -37,6 +37,12 @@ impl JobId {
         JobId(letters)
     }
 
+    /// What it stands for among those of its length.
+    pub fn number(&self) -> u64 {
+        let place = |letter: u8| ID_LETTERS.iter().position(|known| *known == letter).unwrap_or(0) as u64;
+        self.as_str().bytes().fold(0, |number, letter| number * 25 + place(letter))
+    }
+
     pub fn as_str(&self) -> &str {
         let end = self.0.iter().position(|b| *b == 0).unwrap_or(8);
         std::str::from_utf8(&self.0[..end]).expect("an id holds ASCII letters only")

@@ -15,6 +15,7 @@ pub mod job;
 pub mod machine;
 pub mod policy;
 pub mod reconcile;
+pub mod replay;
 pub mod request;
 pub mod run;
 pub mod sweep;

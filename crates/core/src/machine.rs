@@ -7,7 +7,7 @@ use crate::request::GpuSet;
 pub struct Machine {
     pub id: MachineId,
     pub name: String,
-    pub cpus: u16,
+    pub cpus: u32,
     pub ram_mib: u64,
     pub gpus: Vec<Gpu>,
     /// Indices of GPUs that are taken first, in this order.

@@ -84,7 +84,7 @@ pub struct Request {
     pub gpus: u16,
     /// What it takes of each; none = all, held alone.
     pub share: Option<Share>,
-    pub cpus: u16,
+    pub cpus: u32,
     /// Memory of the machine; 0 = not counted.
     pub ram_mib: u32,
     /// Only these GPUs, if given.
@@ -163,7 +163,7 @@ impl Request {
     }
 }
 
-/// The name of a GPU model, or a part of it, without regard to the case of letters.
+/// The name of a GPU model, or a part of it, without regard to the case of letters; several with `|` between.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Model {
     length: u8,
@@ -171,7 +171,7 @@ pub struct Model {
 }
 
 impl Model {
-    pub const LONGEST: usize = 31;
+    pub const LONGEST: usize = 63;
 
     /// None for an empty name or one that is too long.
     pub fn new(name: &str) -> Option<Model> {
@@ -187,7 +187,8 @@ impl Model {
     }
 
     pub fn fits(&self, name: &str) -> bool {
-        name.to_ascii_lowercase().contains(self.as_str())
+        let name = name.to_ascii_lowercase();
+        self.as_str().split('|').any(|part| name.contains(part))
     }
 }
 

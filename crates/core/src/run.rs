@@ -11,7 +11,7 @@ pub struct Lease {
     pub gpus: GpuSet,
     /// What it holds of each; none = all.
     pub share: Option<HeldShare>,
-    pub cpus: u16,
+    pub cpus: u32,
     pub ram_mib: u32,
 }
 

@@ -43,12 +43,12 @@ pub enum Waiting {
         count: GpuCount,
     },
     NoSuchCpus {
-        need: u16,
-        exist: u16,
+        need: u32,
+        exist: u32,
     },
     Cpus {
-        need: u16,
-        free: u16,
+        need: u32,
+        free: u32,
     },
     NoSuchRam {
         need_mib: u32,

@@ -360,7 +360,7 @@ fn jobs_that_come_together_wait_for_each_other_in_whichever_order_they_are_named
     };
     let mut world = busy(0);
     command(&mut world, Command::Submit(vec![after(12, 11), after(11, 10), new_job(10)]), NOW).unwrap();
-    assert_eq!(decide(&mut world, NOW).len(), 1, "the last of them begins");
+    assert_eq!(decide(&mut world, &Policy::default(), NOW).len(), 1, "the last of them begins");
     assert_eq!(world.parents(id(12)).iter().map(|parent| parent.job).collect::<Vec<_>>(), [id(11)]);
     // One that can never begin takes those with it that were named before it.
     let mut lost = after(20, 21);
@@ -397,7 +397,7 @@ fn a_job_that_the_stop_ends_fails_nobody() {
         NewJob { held: true, ..after(14, &[(10, false)]) },
     ];
     command(&mut world, Command::Submit(jobs), NOW).unwrap();
-    decide(&mut world, NOW);
+    decide(&mut world, &Policy::default(), NOW);
     let run = RunId { job: id(10), number: 1 };
     report(&mut world, Report::Started { run, pid: 1, at: NOW }, &Policy::default(), NOW);
     command(&mut world, Command::Stop { kill: true }, NOW).unwrap();
@@ -455,7 +455,7 @@ fn busy(taken: u64) -> World {
     let mut world = World::default();
     report(&mut world, Report::Machine(machine((0..2).map(gpu).collect())), &Policy::default(), NOW);
     command(&mut world, Command::Submit((0..taken).map(new_job).collect()), NOW).unwrap();
-    assert_eq!(decide(&mut world, NOW).len() as u64, taken);
+    assert_eq!(decide(&mut world, &Policy::default(), NOW).len() as u64, taken);
     world
 }
 
@@ -476,7 +476,7 @@ fn new_job(number: u64) -> NewJob {
     }
 }
 
-fn request(gpus: u16, cpus: u16) -> Request {
+fn request(gpus: u16, cpus: u32) -> Request {
     Request { gpus, cpus, ..Request::default() }
 }
 

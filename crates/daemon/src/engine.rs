@@ -345,7 +345,7 @@ impl Engine {
     /// Decide, commit, act.
     fn finish(&mut self, mut turn: Turn, watch: &mut Watch) {
         self.report(Report::Disk { full: self.disk_space() < home::DISK_RESERVE }, &mut turn, watch);
-        turn.batch.events.extend(decide(&mut self.world, clock::now()));
+        turn.batch.events.extend(decide(&mut self.world, &self.specs.config.policy, clock::now()));
         if !turn.batch.is_empty() || watch.tidied.len() >= TIDIED_TOGETHER {
             turn.batch.tidied = std::mem::take(&mut watch.tidied);
         }

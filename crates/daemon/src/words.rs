@@ -1,5 +1,7 @@
 //! Core's decisions in the words of the API.
 
+use std::time::Duration;
+
 use nexus_api::amount::{GpuAmount, Vram as VramWord};
 use nexus_api::jobs::{GpusMissing, JobSpec, RetryOn, RunOutcome, State, Waiting as WaitingWord};
 use nexus_api::values;
@@ -107,11 +109,18 @@ pub fn needs(spec: &JobSpec, same: Same) -> Needs {
     Needs {
         request: request(spec, same),
         same,
+        limit: longest(spec),
         retries: spec.retries,
         copies: spec.results.is_some(),
         retry_on_timeout: spec.retry_on.contains(&RetryOn::Timeout),
         ..Needs::default()
     }
+}
+
+/// How long it may hold its GPUs: its limit, and the grace that it asks for then.
+fn longest(spec: &JobSpec) -> Option<Duration> {
+    let grace = spec.request.grace_seconds.unwrap_or(0);
+    spec.request.time_seconds.map(|limit| Duration::from_secs(limit.saturating_add(grace)))
 }
 
 fn request(spec: &JobSpec, same: Same) -> Request {
@@ -125,7 +134,7 @@ fn request(spec: &JobSpec, same: Same) -> Request {
     Request {
         gpus: amount.count(),
         share: (request.shares() && !amount.is_none()).then(|| Share { milli: amount.milli().unwrap_or(0), vram }),
-        cpus: request.cpus.unwrap_or(if amount.is_none() { 1 } else { 0 }),
+        cpus: request.cpus.unwrap_or(if amount.is_none() { 1 } else { 0 }).into(),
         ram_mib: request.ram_mib.map_or(0, |mib| u32::try_from(mib).unwrap_or(u32::MAX)),
         on: request.on.as_ref().map(|indices| indices.iter().copied().collect()),
         model: request.gpu_model.as_deref().and_then(Model::new),

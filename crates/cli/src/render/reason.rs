@@ -12,7 +12,7 @@ use super::{text, time};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
     pub gpus: u16,
-    pub cpus: u16,
+    pub cpus: u32,
 }
 
 impl Capacity {
@@ -21,10 +21,10 @@ impl Capacity {
     }
 
     pub fn of_machines(machines: &[Machine]) -> Capacity {
-        let most = |count: fn(&Machine) -> u16| machines.iter().map(count).max();
+        let gpus = |machine: &Machine| u16::try_from(machine.gpus.len()).unwrap_or(u16::MAX);
         Capacity {
-            gpus: most(|machine| u16::try_from(machine.gpus.len()).unwrap_or(u16::MAX)).unwrap_or(0),
-            cpus: most(|machine| machine.cpus).unwrap_or(0),
+            gpus: machines.iter().map(gpus).max().unwrap_or(0),
+            cpus: machines.iter().map(|machine| machine.cpus).max().unwrap_or(0),
         }
     }
 }
@@ -176,15 +176,15 @@ fn gpus(missing: &GpusMissing) -> String {
     format!("{vram}{gpus}{among}")
 }
 
-fn cpus(count: u16) -> String {
+fn cpus(count: u32) -> String {
     text::counted(count.into(), "CPU")
 }
 
 fn are(missing: &GpusMissing) -> String {
-    are_so_many(missing.exist)
+    are_so_many(missing.exist.into())
 }
 
-fn are_so_many(count: u16) -> String {
+fn are_so_many(count: u32) -> String {
     match count {
         0 => "are none".into(),
         1 => "is 1".into(),

@@ -10,21 +10,22 @@ use std::collections::BTreeMap;
 use crate::event::Event;
 use crate::ids::{JobId, RunId, SweepId};
 use crate::job::Place;
+use crate::policy::Policy;
 use crate::request::Request;
 use crate::time::Time;
 use crate::world::World;
 
 /// Plans what may start now, and records it in the World.
-pub fn decide(world: &mut World, now: Time) -> Vec<Event> {
+pub fn decide(world: &mut World, policy: &Policy, now: Time) -> Vec<Event> {
     world.advance(now);
-    let events = plan(world, now);
+    let events = plan(world, policy, now);
     for event in &events {
         world.record(event);
     }
     events
 }
 
-fn plan(world: &World, now: Time) -> Vec<Event> {
+fn plan(world: &World, _policy: &Policy, now: Time) -> Vec<Event> {
     let mut events = Vec::new();
     let closed = world.queue_paused() || world.disk_full() || world.stopping();
     if closed || world.ready().is_empty() {

@@ -77,7 +77,7 @@ impl Scene {
                 Err(refusal) => said.push(words::refusal(refusal)),
             }
         }
-        events.extend(decide(&mut self.world, self.now));
+        events.extend(decide(&mut self.world, &self.policy, self.now));
         check(&self.world).unwrap_or_else(|broken| panic!("after {line}: {broken}"));
         events.iter().for_each(|event| self.seen.event(event));
         events.iter().for_each(|event| self.disk.write(event));

@@ -24,6 +24,7 @@ pub fn new_job(words: &[&str], now: Time) -> NewJob {
         request: request(words),
         same: Same(number("same")),
         learned_mib: 0,
+        limit: value(words, "limit").map(span),
         retries: number("retries") as u32,
         retry_on_timeout: words.contains(&"retry-on-timeout"),
         copies: words.contains(&"results"),
@@ -58,7 +59,7 @@ fn request(words: &[&str]) -> Request {
     Request {
         gpus,
         share: shares.then(|| Share { milli: milli.unwrap_or(0), vram: vram.unwrap_or(Vram::Unsaid) }),
-        cpus: number(words, "cpus").unwrap_or(0) as u16,
+        cpus: number(words, "cpus").unwrap_or(0) as u32,
         ram_mib: number(words, "ram").unwrap_or(0) as u32,
         on: value(words, "on").map(|list| indices(list).collect()),
         model: value(words, "model").map(|name| Model::new(name).expect("a model")),
@@ -94,7 +95,7 @@ pub fn machine(words: &[&str]) -> Machine {
     Machine {
         id: MachineId::LOCAL,
         name: "local".into(),
-        cpus: number(words, "cpus").unwrap_or(8) as u16,
+        cpus: number(words, "cpus").unwrap_or(8) as u32,
         ram_mib: number(words, "ram").map_or(RAM_MIB, |mib| mib as u64),
         gpus: gpus.collect(),
         prefer: value(words, "prefer").into_iter().flat_map(indices).collect(),

@@ -58,7 +58,7 @@ impl Model {
             assert!(said.len() < MOST_ROUNDS, "{}: no end of reasons: {said:#?}", self.job);
             said.push(answer.clone());
             if answer == Waiting::Next {
-                let planned = decide(&mut self.world, self.now);
+                let planned = decide(&mut self.world, &Policy::default(), self.now);
                 let starts = planned.iter().any(|it| matches!(it, Event::Planned { run, .. } if run.job == self.job));
                 assert!(starts, "{} is said to start next, and does not: {said:#?}", self.job);
             } else if !self.take_away(&answer) {
@@ -243,7 +243,7 @@ impl Model {
         let gpus = first.gpus.into_iter().filter(|_| !chance.one_in(3)).collect::<Vec<_>>();
         let gpu = |gpu: Gpu| Gpu { obstacle: chance.pick(&obstacles), used: vec![], busy: chance.one_in(4), ..gpu };
         let gpus = gpus.into_iter().map(gpu).collect();
-        let (cpus, ram_mib) = (chance.below(8) as u16, chance.below(2000));
+        let (cpus, ram_mib) = (chance.below(8) as u32, chance.below(2000));
         let second = Machine { id: MachineId(1), name: "second".into(), cpus, ram_mib, gpus, ..first };
         apply::report(&mut self.world, Report::Machine(second), &Policy::default(), self.now);
     }

@@ -6,7 +6,7 @@ use nexus_core::run::Lease;
 
 use crate::chance::Chance;
 
-pub const CPUS: u16 = 4;
+pub const CPUS: u32 = 4;
 pub const RAM_MIB: u64 = 1000;
 pub const MOST_GPUS: u16 = 6;
 

@@ -278,7 +278,7 @@ impl Story {
             batch.events.extend(answer.unwrap_or_default());
         }
         check(&engine.world).unwrap_or_else(|broken| panic!("after apply: {broken}"));
-        let planned = decide(&mut engine.world, self.now);
+        let planned = decide(&mut engine.world, &self.policy, self.now);
         let closed = engine.world.stopping() || self.no_room_on_disk;
         assert!(planned.is_empty() || !closed, "planned while nothing may start: {planned:?}");
         batch.events.extend(planned);
@@ -350,7 +350,7 @@ impl Story {
         }
         check(&restored).unwrap_or_else(|broken| panic!("after restore: {broken}"));
         if !world.stopping() {
-            let planned = decide(&mut restored, self.now);
+            let planned = decide(&mut restored, &self.policy, self.now);
             assert!(planned.is_empty(), "a restored World decides otherwise: {planned:?}");
         }
     }

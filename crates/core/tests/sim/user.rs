@@ -118,7 +118,7 @@ fn request(chance: &mut Chance) -> Request {
     Request {
         gpus,
         share: if gpus > 0 && chance.one_in(2) { Some(share(chance)) } else { None },
-        cpus: cpus as u16,
+        cpus: cpus as u32,
         ram_mib: chance.pick(&[0, 0, 0, 300, 600, 1001]),
         on: chance.one_in(4).then_some(on),
         model: if chance.one_in(6) { Model::new(chance.pick(&["pretend", "tend a", "B", "none"])) } else { None },

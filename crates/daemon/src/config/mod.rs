@@ -62,7 +62,6 @@ pub struct Config {
     pub tty: bool,
     pub limits: ResourceLimits,
     pub policy: Policy,
-    pub patience: Duration,
     /// Of this machine.
     pub gpus: GpuConfig,
     /// `[gpus]`: of every machine that has nothing else of its own.
@@ -95,7 +94,6 @@ impl Default for Config {
             tty: true,
             limits: ResourceLimits::default(),
             policy: Policy::default(),
-            patience: Duration::from_secs(30 * 60),
             gpus: GpuConfig::default(),
             usual_gpus: GpuConfig::default(),
             machines: BTreeMap::new(),

@@ -169,7 +169,7 @@ fn simulated(index: u16, around: &Around) -> service::Gpu {
 /// The service's own host before its GPUs were read.
 pub fn unread() -> Machine {
     let cpus = std::thread::available_parallelism().map_or(1, |count| count.get());
-    let cpus = u16::try_from(cpus).unwrap_or(u16::MAX);
+    let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
     Machine { id: MachineId::LOCAL, name: "local".into(), cpus, ram_mib: ram_mib(), ..Machine::default() }
 }
 
