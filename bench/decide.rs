@@ -108,12 +108,12 @@ fn others(world: &mut World) {
         decide(world, &Policy::default(), now);
         submits.push(began.elapsed());
         let began = Instant::now();
-        std::hint::black_box(Explainer::new(world).job(id));
+        std::hint::black_box(Explainer::new(world, &Policy::default(), now).job(id));
         reasons.push(began.elapsed());
     }
     for _ in 0..3 {
         let began = Instant::now();
-        let mut explainer = Explainer::new(world);
+        let mut explainer = Explainer::new(world, &Policy::default(), Time(0));
         let waiting = world.jobs().filter(|job| explainer.job(job.id).is_some()).count();
         std::hint::black_box(waiting);
         all.push(began.elapsed());
@@ -144,7 +144,7 @@ fn new_job(number: u64) -> NewJob {
     let id = JobId::from_number(5, number * 5_171_717 % 25_u64.pow(5));
     let kind = number * 7 % KINDS;
     let (request, same) = request(kind);
-    let needs = Needs { request, same, learned_mib: (kind % 4) as u32 * 800, retries: 1, ..Needs::default() };
+    let needs = Needs { request, same, retries: 1, ..Needs::default() };
     NewJob { id, needs, sweep: None, priority: (kind % 5) as i32, held: false, at: Time(0) }
 }
 

@@ -38,6 +38,12 @@ pub enum Waiting {
     NoSuchGpus(GpusMissing),
     /// Of the machine that comes nearest; each GPU counts once.
     Gpus(GpusMissing),
+    /// There is room, kept for a job that stands before it. `at`: that one starts then at the latest, where it is known.
+    Kept {
+        job: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<String>,
+    },
     NoSuchCpus {
         need: u32,
         exist: u32,

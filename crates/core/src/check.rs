@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::free::Free;
 use crate::ids::{MachineId, SweepId};
 use crate::job::{Job, State};
 use crate::machine::Gpu;
@@ -23,9 +24,9 @@ pub fn check(world: &World) -> Result<(), String> {
     let mut gpus: BTreeMap<(MachineId, u16), Given> = BTreeMap::new();
     let mut held: BTreeMap<MachineId, (u32, u64)> = BTreeMap::new();
     for run in world.active_runs() {
-        let lease = run.lease;
-        for index in lease.gpus.iter() {
-            let given = gpus.entry((lease.machine, index)).or_default();
+        let lease = &run.lease;
+        for (machine, index) in world.machines().flat_map(|it| lease.gpus_on(it).iter().map(|index| (it.id, index))) {
+            let given = gpus.entry((machine, index)).or_default();
             if given.alone || lease.share.is_none() && !given.shares.is_empty() {
                 return Err(format!("{} holds GPU {index} of {:?} beside one that holds it alone", run.id, lease.gpus));
             }
@@ -37,9 +38,11 @@ pub fn check(world: &World) -> Result<(), String> {
                 }
             }
         }
-        let (cpus, ram) = held.entry(lease.machine).or_default();
-        *cpus += u32::from(lease.cpus);
-        *ram += u64::from(lease.ram_mib);
+        for machine in lease.machines() {
+            let (cpus, ram) = held.entry(machine).or_default();
+            *cpus += lease.cpus;
+            *ram += u64::from(lease.ram_mib);
+        }
         let job = world.job(run.id.job).ok_or_else(|| format!("{} has no job", run.id))?;
         as_asked(world, run, job)?;
     }
@@ -58,13 +61,28 @@ pub fn check(world: &World) -> Result<(), String> {
     }
     for machine in world.machines() {
         let (cpus, ram) = held.get(&machine.id).copied().unwrap_or_default();
-        if cpus > u32::from(machine.cpus) || ram > machine.ram_mib {
+        if cpus > machine.cpus || ram > machine.ram_mib {
             let (all, memory) = (machine.cpus, machine.ram_mib);
             return Err(format!("{cpus} CPUs of {all} and {ram} MiB of {memory} are held on {}", machine.name));
         }
     }
     sweeps_match(world)?;
+    free_matches(world)?;
     indices_match(world)
+}
+
+/// What is left of the machines is what all runs leave of them.
+fn free_matches(world: &World) -> Result<(), String> {
+    for (id, free) in world.free() {
+        let mut counted = Free::of(free.machine.clone(), world.paused_gpus(*id));
+        for run in world.active_runs().filter(|run| run.lease.machines().any(|machine| machine == *id)) {
+            counted.take(&run.lease, run.id.job);
+        }
+        if counted != *free {
+            return Err(format!("{} has {free:?} left, and {counted:?} counted", free.machine.name));
+        }
+    }
+    Ok(())
 }
 
 /// The counts of sweeps are those of their jobs, and no more of them are on than may.
@@ -92,7 +110,7 @@ fn sweeps_match(world: &World) -> Result<(), String> {
 
 /// A run holds what its job asked for.
 fn as_asked(world: &World, run: &Run, job: &Job) -> Result<(), String> {
-    let (lease, request) = (run.lease, &job.request);
+    let (lease, request) = (&run.lease, &job.request);
     if job.runs != run.id.number {
         return Err(format!("{} runs while its job counts {} runs", run.id, job.runs));
     }
@@ -107,7 +125,9 @@ fn as_asked(world: &World, run: &Run, job: &Job) -> Result<(), String> {
         (Some(Share { milli, vram: Vram::Learned(_) }), Some(held)) => held.milli == milli && held.vram_mib.is_some(),
         _ => false,
     };
-    let same = lease.gpus.len() == usize::from(request.gpus)
+    let beside = world.machines().filter(|machine| lease.beside.contains(&machine.id));
+    let gpus = lease.gpus.len() + beside.map(|machine| machine.gpus.len()).sum::<usize>();
+    let same = gpus == usize::from(request.gpus)
         && (lease.cpus, lease.ram_mib) == (request.cpus, request.ram_mib)
         && (lease.share == share || learned);
     if !same {
@@ -128,7 +148,7 @@ fn as_asked(world: &World, run: &Run, job: &Job) -> Result<(), String> {
 }
 
 fn indices_match(world: &World) -> Result<(), String> {
-    let ready: u64 = world.ready().values().map(|bucket| bucket.len() as u64).sum();
+    let ready: u64 = world.ready().values().flat_map(|spans| spans.values()).map(|jobs| jobs.len() as u64).sum();
     let (mut held, mut queued, mut delayed, mut active, mut copying) = (0, 0, 0, 0, 0);
     for job in world.jobs() {
         if let Some(parent) = world.parents(job.id).iter().find(|parent| world.job(parent.job).is_none()) {

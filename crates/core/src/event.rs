@@ -153,9 +153,6 @@ pub struct NewJob {
 pub struct Needs {
     pub request: Request,
     pub same: Same,
-    /// The most memory that earlier runs of the same command had on one GPU; 0 = not known. For those that ask for
-    /// what was learned.
-    pub learned_mib: u32,
     /// The longest that it may hold what it was given, if it says.
     pub limit: Option<Duration>,
     pub retries: u32,

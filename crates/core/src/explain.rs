@@ -1,14 +1,18 @@
 //! Says why a job waits: the answer of the very filter that would let it start.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use crate::decide::place::{place, room, what_is_missing};
-use crate::decide::whole_wait;
+use crate::decide::place::{How, place, what_is_missing};
+use crate::decide::reserve::Reservation;
+use crate::decide::{reserved, whole_wait};
 use crate::free::Free;
 use crate::ids::{JobId, MachineId};
 use crate::job::State;
+use crate::policy::Policy;
 use crate::request::Request;
 use crate::run::Lease;
+use crate::time::Time;
 use crate::waiting::Waiting;
 use crate::world::World;
 
@@ -18,16 +22,23 @@ const NAMED: usize = 3;
 /// Answers for many jobs at one moment; equal requests are looked at once.
 pub struct Explainer<'a> {
     world: &'a World,
-    free: BTreeMap<MachineId, Free<'a>>,
-    whole: BTreeMap<MachineId, Free<'a>>,
-    whole_waits: bool,
+    whole: BTreeMap<MachineId, Free>,
+    how: How,
+    reservation: Option<Reservation>,
+    now: Time,
     known: BTreeMap<Request, Waiting>,
 }
 
 impl<'a> Explainer<'a> {
-    pub fn new(world: &'a World) -> Explainer<'a> {
-        let whole = world.machines().map(|machine| (machine.id, Free::whole(machine))).collect();
-        Explainer { world, free: world.free(), whole, whole_waits: whole_wait(world) > 0, known: BTreeMap::new() }
+    pub fn new(world: &'a World, policy: &Policy, now: Time) -> Explainer<'a> {
+        let whole = world.free().iter().map(|(id, free)| (*id, Free::whole(free.machine.clone()))).collect();
+        let how = How { whole_waits: whole_wait(world), joins: world.joins() };
+        Explainer { world, whole, how, reservation: reserved(world, policy, now), now, known: BTreeMap::new() }
+    }
+
+    /// The first job that does not fit, with what is kept for it.
+    pub fn reservation(&self) -> Option<&Reservation> {
+        self.reservation.as_ref()
     }
 
     /// None for a job that does not wait.
@@ -48,37 +59,51 @@ impl<'a> Explainer<'a> {
             State::Queued { not_before: Some(until) } if !self.is_ready(job.request, id) => {
                 Some(Waiting::Retry { until })
             }
-            State::Queued { .. } => Some(self.request(&job.request)),
+            State::Queued { .. } => Some(self.request(&job.request, self.world.longest(job))),
         }
     }
 
-    /// Why a job with this request would wait, were it next.
-    pub fn request(&mut self, request: &Request) -> Waiting {
+    /// Why a job with this request would wait, were it next. `longest`: how long it takes at most, if that is known.
+    pub fn request(&mut self, request: &Request, longest: Option<Duration>) -> Waiting {
         if self.world.stopping() {
             return Waiting::Stopping;
         }
-        if let Some(known) = self.known.get(request) {
-            return known.clone();
-        }
-        let answer = self.look(request);
+        let answer = match self.known.get(request) {
+            Some(known) => known.clone(),
+            None => self.look(request),
+        };
         self.known.insert(*request, answer.clone());
-        answer
+        match self.reservation.as_ref().filter(|_| answer == Waiting::Next) {
+            Some(reserved) if self.is_in_the_way_of(reserved, request, longest) => {
+                Waiting::Kept { job: reserved.job, at: reserved.at }
+            }
+            _ => answer,
+        }
+    }
+
+    fn is_in_the_way_of(&self, reserved: &Reservation, request: &Request, longest: Option<Duration>) -> bool {
+        if longest.is_some_and(|longest| longest <= reserved.window(self.now)) {
+            return false;
+        }
+        let machines = self.world.free().values().map(|free| reserved.beyond(free));
+        place(&self.world.resolved(request), machines, self.how).is_none()
     }
 
     fn is_ready(&self, request: Request, id: JobId) -> bool {
         let place = self.world.job(id).map(|job| job.place);
         let bucket = self.world.ready().get(&request);
-        place.zip(bucket).is_some_and(|(place, bucket)| bucket.contains(&(place, id)))
+        let stands = |place| bucket.is_some_and(|spans| spans.values().any(|jobs| jobs.contains(&(place, id))));
+        place.is_some_and(stands)
     }
 
     /// Where it would start now.
     pub fn place(&self, request: &Request) -> Option<Lease> {
-        place(&self.world.resolved(request), self.free.values(), self.whole_waits)
+        place(&self.world.resolved(request), self.world.free().values(), self.how)
     }
 
     fn look(&self, request: &Request) -> Waiting {
         let request = self.world.resolved(request);
-        let could = |machine: MachineId| room(&request, &self.whole[&machine]).is_some();
+        let could = |machine: MachineId| self.whole[&machine].room(&request).is_some();
         // What no machine could ever give is said first: no waiting helps there.
         if !self.whole.keys().any(|machine| could(*machine)) {
             return match what_is_missing(&request, self.whole.values()) {
@@ -100,7 +125,7 @@ impl<'a> Explainer<'a> {
         // A machine that could never have it is not the one it waits for.
         match self.place(&request) {
             Some(_) => Waiting::Next,
-            None => what_is_missing(&request, self.free.values().filter(|left| could(left.machine.id))),
+            None => what_is_missing(&request, self.world.free().values().filter(|left| could(left.machine.id))),
         }
     }
 }

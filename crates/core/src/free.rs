@@ -7,6 +7,7 @@
 //! keeps off those that want a GPU alone, and, under much load, those that share it.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use crate::ids::JobId;
 use crate::machine::{Gpu, Machine, Obstacle, Shares};
@@ -14,18 +15,20 @@ use crate::request::{GpuSet, Request, Share, Vram, WHOLE_MILLI};
 use crate::run::{HeldShare, Lease};
 
 /// What is left of a machine.
-#[derive(Clone, Debug)]
-pub struct Free<'a> {
-    pub machine: &'a Machine,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Free {
+    pub machine: Arc<Machine>,
     pub cpus: u32,
     pub ram_mib: u64,
-    rooms: Vec<Room<'a>>,
+    /// One for each GPU of the machine, in its order.
+    rooms: Vec<Room>,
 }
 
 /// What is left of a GPU.
-#[derive(Clone, Debug)]
-struct Room<'a> {
-    gpu: &'a Gpu,
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Room {
+    index: u16,
+    memory_mib: u64,
     obstacle: Option<Obstacle>,
     paused: bool,
     /// A run has it alone.
@@ -117,11 +120,12 @@ impl GpuCount {
     }
 }
 
-impl<'a> Free<'a> {
+impl Free {
     /// The machine as it is while no run holds anything.
-    pub fn of(machine: &'a Machine, paused: GpuSet) -> Free<'a> {
-        let room = |gpu: &'a Gpu| Room {
-            gpu,
+    pub fn of(machine: Arc<Machine>, paused: GpuSet) -> Free {
+        let room = |gpu: &Gpu| Room {
+            index: gpu.index,
+            memory_mib: gpu.memory_mib,
             obstacle: gpu.obstacle,
             paused: paused.contains(gpu.index),
             alone: false,
@@ -133,45 +137,130 @@ impl<'a> Free<'a> {
             busy: gpu.busy,
         };
         let rooms = machine.gpus.iter().map(room).collect();
-        Free { machine, cpus: machine.cpus, ram_mib: machine.ram_mib, rooms }
+        Free { cpus: machine.cpus, ram_mib: machine.ram_mib, rooms, machine }
     }
 
     /// The machine if all that may pass had passed: no lease, no use outside, no pause, all readable.
-    pub fn whole(machine: &'a Machine) -> Free<'a> {
+    pub fn whole(machine: Arc<Machine>) -> Free {
         let mut free = Free::of(machine, GpuSet::EMPTY);
         for room in &mut free.rooms {
             room.obstacle = room.obstacle.filter(|obstacle| matches!(obstacle, Obstacle::Mig | Obstacle::LeftOut));
-            (room.used_mib, room.free_mib, room.busy) = (0, room.gpu.memory_mib, false);
+            (room.used_mib, room.free_mib, room.busy) = (0, room.memory_mib, false);
         }
         free
     }
 
     /// A run takes its lease. `job`: whose memory may have been read already.
     pub fn take(&mut self, lease: &Lease, job: JobId) {
-        for room in self.rooms.iter_mut().filter(|room| lease.gpus.contains(room.gpu.index)) {
+        let gpus = lease.gpus_on(&self.machine);
+        for (room, gpu) in self.rooms.iter_mut().zip(&self.machine.gpus).filter(|(room, _)| gpus.contains(room.index)) {
             match lease.share {
                 None => room.alone = true,
-                Some(share) => room.take(share, job),
+                Some(share) => room.take(share, gpu.used_by(job)),
             }
         }
-        self.cpus = self.cpus.saturating_sub(lease.cpus);
-        self.ram_mib = self.ram_mib.saturating_sub(lease.ram_mib.into());
+        let (cpus, ram_mib) = self.held_by(lease);
+        self.cpus = self.cpus.saturating_sub(cpus);
+        self.ram_mib = self.ram_mib.saturating_sub(ram_mib);
+    }
+
+    /// What it will be when a run that holds this lease has ended.
+    pub fn give(&mut self, lease: &Lease, job: JobId) {
+        let gpus = lease.gpus_on(&self.machine);
+        for (room, gpu) in self.rooms.iter_mut().zip(&self.machine.gpus).filter(|(room, _)| gpus.contains(room.index)) {
+            room.give(lease.share, gpu.used_by(job));
+        }
+        let (cpus, ram_mib) = self.held_by(lease);
+        self.cpus = self.cpus.saturating_add(cpus).min(self.machine.cpus);
+        self.ram_mib = self.ram_mib.saturating_add(ram_mib).min(self.machine.ram_mib);
+    }
+
+    /// CPUs and memory that a lease holds here: all of them where it holds several machines.
+    fn held_by(&self, lease: &Lease) -> (u32, u64) {
+        match lease.beside.is_empty() {
+            true => (lease.cpus, lease.ram_mib.into()),
+            false => (self.machine.cpus, self.machine.ram_mib),
+        }
+    }
+
+    /// No more than both have left.
+    pub fn least(&self, other: &Free) -> Free {
+        let room = |(one, other): (&Room, &Room)| Room {
+            obstacle: one.obstacle.or(other.obstacle),
+            paused: one.paused || other.paused,
+            alone: one.alone || other.alone,
+            milli: one.milli.max(other.milli),
+            promised_mib: one.promised_mib.max(other.promised_mib),
+            sharers: one.sharers.max(other.sharers),
+            used_mib: one.used_mib.max(other.used_mib),
+            free_mib: one.free_mib.min(other.free_mib),
+            busy: one.busy || other.busy,
+            ..*one
+        };
+        Free {
+            machine: self.machine.clone(),
+            cpus: self.cpus.min(other.cpus),
+            ram_mib: self.ram_mib.min(other.ram_mib),
+            rooms: self.rooms.iter().zip(&other.rooms).map(room).collect(),
+        }
+    }
+
+    /// Nobody else gets anything of these GPUs.
+    pub fn close(&mut self, gpus: GpuSet) {
+        for room in self.rooms.iter_mut().filter(|room| gpus.contains(room.index)) {
+            room.alone = true;
+        }
+    }
+
+    /// GPUs that a run of ours has a hold on and the request could have otherwise, the least loaded first.
+    pub fn nearly_open(&self, request: &Request) -> Vec<u16> {
+        let passing = |no| matches!(no, No::Shared | No::Full | No::LowMemory);
+        let mut near: Vec<&Room> = self
+            .allowed(request)
+            .filter(|(room, gpu)| self.no(room, gpu, request).is_some_and(passing))
+            .map(|(room, _)| room)
+            .collect();
+        near.sort_by_key(|room| (room.load(), room.index));
+        near.into_iter().map(|room| room.index).collect()
+    }
+
+    /// GPUs that it has room for the request on, not fewer than that needs.
+    pub fn room(&self, request: &Request) -> Option<GpuSet> {
+        let enough = self.cpus >= request.cpus && self.ram_mib >= request.ram_mib.into();
+        let gpus = if enough { self.open_to(request) } else { return None };
+        (gpus.len() >= usize::from(request.gpus)).then_some(gpus)
+    }
+
+    /// Whether the machine has so many GPUs, free or not.
+    pub fn has_as_many(&self, request: &Request) -> bool {
+        self.rooms.len() >= usize::from(request.gpus)
+    }
+
+    /// Whether all of the machine can be had.
+    pub fn is_all_open(&self, request: &Request) -> bool {
+        let nothing_held = self.cpus == self.machine.cpus && self.ram_mib == self.machine.ram_mib;
+        nothing_held && self.open_to(request).len() == self.rooms.len()
+    }
+
+    fn allowed(&self, request: &Request) -> impl Iterator<Item = (&Room, &Gpu)> {
+        let on = request.on;
+        self.rooms.iter().zip(&self.machine.gpus).filter(move |(room, _)| on.is_none_or(|on| on.contains(room.index)))
     }
 
     /// GPUs that the request may have now; the request's memory is known.
     pub fn open_to(&self, request: &Request) -> GpuSet {
-        let allowed = self.rooms.iter().filter(|room| request.on.is_none_or(|on| on.contains(room.gpu.index)));
-        allowed.filter(|room| self.no(room, request).is_none()).map(|room| room.gpu.index).collect()
+        let open = self.allowed(request).filter(|(room, gpu)| self.no(room, gpu, request).is_none());
+        open.map(|(room, _)| room.index).collect()
     }
 
     /// What there is for the request, had or not.
     pub fn count(&self, request: &Request) -> GpuCount {
         let mut count = GpuCount::default();
-        for room in self.rooms.iter().filter(|room| request.on.is_none_or(|on| on.contains(room.gpu.index))) {
-            let no = self.no(room, request);
+        for (room, gpu) in self.allowed(request) {
+            let no = self.no(room, gpu, request);
             match no {
                 None => count.free += 1,
-                Some(no) => count.add(no, room.gpu.index),
+                Some(no) => count.add(no, room.index),
             }
             if no.is_none_or(No::leaves_some) {
                 count.most_milli = count.most_milli.max(WHOLE_MILLI.saturating_sub(room.milli));
@@ -185,24 +274,24 @@ impl<'a> Free<'a> {
     pub fn most_memory(&self, request: &Request) -> u64 {
         let whole = Request { share: None, ..*request };
         let open = self.open_to(&whole);
-        let gpus = self.rooms.iter().filter(|room| open.contains(room.gpu.index));
-        let mut memory: Vec<u64> = gpus.map(|room| room.gpu.memory_mib).collect();
+        let gpus = self.rooms.iter().filter(|room| open.contains(room.index));
+        let mut memory: Vec<u64> = gpus.map(|room| room.memory_mib).collect();
         memory.sort_unstable_by_key(|mib| Reverse(*mib));
         usize::from(request.gpus).checked_sub(1).and_then(|last| memory.get(last).copied()).unwrap_or(0)
     }
 
     /// The first that is in the way, the most lasting before the passing.
-    fn no(&self, room: &Room, request: &Request) -> Option<No> {
+    fn no(&self, room: &Room, gpu: &Gpu, request: &Request) -> Option<No> {
         match room.obstacle {
             Some(Obstacle::LeftOut) => return Some(No::LeftOut),
             Some(Obstacle::Mig) => return Some(No::Mig),
             _ => {}
         }
-        if request.model.is_some_and(|model| !model.fits(&room.gpu.name)) {
+        if request.model.is_some_and(|model| !model.fits(&gpu.name)) {
             return Some(No::OtherModel);
         }
         match request.share {
-            Some(Share { vram: Vram::Mib(mib), .. }) if u64::from(mib) > room.gpu.memory_mib => {
+            Some(Share { vram: Vram::Mib(mib), .. }) if u64::from(mib) > room.memory_mib => {
                 return Some(No::TooSmall);
             }
             _ => {}
@@ -225,7 +314,7 @@ impl<'a> Free<'a> {
 
     fn no_share(&self, room: &Room, share: Share) -> Option<No> {
         let limits = self.machine.sharing;
-        let wanted = share.of(room.gpu.memory_mib);
+        let wanted = share.of(room.memory_mib);
         if room.milli.saturating_add(share.milli) > WHOLE_MILLI || wanted > room.left_mib() {
             return Some(No::Full);
         }
@@ -233,7 +322,7 @@ impl<'a> Free<'a> {
             Vram::Mib(_) => wanted > room.free_mib,
             // Who does not say how much memory it needs is kept off GPUs that have little left.
             Vram::Unsaid | Vram::Learned(_) => {
-                room.used_mib * 100 > room.gpu.memory_mib * u64::from(limits.mem_threshold_percent)
+                room.used_mib * 100 > room.memory_mib * u64::from(limits.mem_threshold_percent)
             }
         };
         match low {
@@ -244,14 +333,15 @@ impl<'a> Free<'a> {
 
     /// The best of the GPUs in `open` for the request, as many as it needs. `pack`: keep whole GPUs free.
     pub fn choose(&self, request: &Request, open: GpuSet, pack: bool) -> GpuSet {
-        let mut rooms: Vec<&Room> = self.rooms.iter().filter(|room| open.contains(room.gpu.index)).collect();
-        let rank = |room: &&Room| self.machine.rank(room.gpu.index);
+        let rooms = self.rooms.iter().zip(&self.machine.gpus).filter(|(room, _)| open.contains(room.index));
+        let mut rooms: Vec<(&Room, &Gpu)> = rooms.collect();
+        let rank = |room: &Room| self.machine.rank(room.index);
         match request.share {
-            None => rooms.sort_by_key(|room| (rank(room), Reverse(room.gpu.free_mib), room.gpu.index)),
-            Some(_) if pack => rooms.sort_by_key(|room| (rank(room), Reverse(room.load()), room.gpu.index)),
-            Some(_) => rooms.sort_by_key(|room| (rank(room), room.load(), room.gpu.index)),
+            None => rooms.sort_by_key(|(room, gpu)| (rank(room), Reverse(gpu.free_mib), room.index)),
+            Some(_) if pack => rooms.sort_by_key(|(room, _)| (rank(room), Reverse(room.load()), room.index)),
+            Some(_) => rooms.sort_by_key(|(room, _)| (rank(room), room.load(), room.index)),
         }
-        rooms.into_iter().take(request.gpus.into()).map(|room| room.gpu.index).collect()
+        rooms.into_iter().take(request.gpus.into()).map(|(room, _)| room.index).collect()
     }
 
     /// Whether a share goes where others are already. `whole_waits`: somebody waits for a whole GPU.
@@ -274,25 +364,41 @@ impl Share {
     }
 }
 
-impl Room<'_> {
-    fn take(&mut self, share: HeldShare, job: JobId) {
-        let promised = share.of(self.gpu.memory_mib);
+impl Room {
+    /// `used`: memory that the run was read to have.
+    fn take(&mut self, share: HeldShare, used: u32) {
+        let promised = share.of(self.memory_mib);
         self.sharers += 1;
         self.milli = self.milli.saturating_add(share.milli);
         self.promised_mib += promised;
-        let not_taken = promised.saturating_sub(self.gpu.used_by(job).into());
+        let not_taken = promised.saturating_sub(used.into());
         self.free_mib = self.free_mib.saturating_sub(not_taken);
+    }
+
+    /// What it took, and what it was read to have, is free again.
+    fn give(&mut self, share: Option<HeldShare>, used: u32) {
+        let promised = share.map_or(0, |share| share.of(self.memory_mib));
+        match share {
+            None => self.alone = false,
+            Some(share) => {
+                self.sharers = self.sharers.saturating_sub(1);
+                self.milli = self.milli.saturating_sub(share.milli);
+                self.promised_mib = self.promised_mib.saturating_sub(promised);
+            }
+        }
+        self.used_mib = self.used_mib.saturating_sub(used.into());
+        self.free_mib = (self.free_mib + promised.max(used.into())).min(self.memory_mib);
     }
 
     /// Memory that was not given away.
     fn left_mib(&self) -> u64 {
-        self.gpu.memory_mib.saturating_sub(self.promised_mib)
+        self.memory_mib.saturating_sub(self.promised_mib)
     }
 
     /// In thousandths: of its parts or of its memory, whichever is more in use.
     fn load(&self) -> u64 {
-        let used = self.gpu.memory_mib.saturating_sub(self.free_mib).max(self.promised_mib);
-        u64::from(self.milli).max((used * 1000).checked_div(self.gpu.memory_mib).unwrap_or(0))
+        let used = self.memory_mib.saturating_sub(self.free_mib).max(self.promised_mib);
+        u64::from(self.milli).max((used * 1000).checked_div(self.memory_mib).unwrap_or(0))
     }
 }
 

@@ -26,6 +26,9 @@ impl fmt::Display for NotAnId {
 impl std::error::Error for NotAnId {}
 
 impl JobId {
+    /// Comes before every other.
+    pub(crate) const FIRST: JobId = JobId([0; 8]);
+
     /// The id that stands for `number` among those with `length` letters.
     pub fn from_number(length: usize, mut number: u64) -> JobId {
         assert!(ID_LENGTHS.contains(&length));

@@ -32,6 +32,10 @@ pub struct Job {
     pub request: Request,
     pub raise: Option<Raise>,
     pub same: Same,
+    /// The longest that a run of it may hold what it was given, if it says.
+    pub limit: Option<Duration>,
+    /// When it was submitted.
+    pub since: Time,
     pub sweep: Option<SweepId>,
     pub place: Place,
     pub retries: Retries,

@@ -12,6 +12,7 @@ pub mod explain;
 pub mod free;
 pub mod ids;
 pub mod job;
+pub mod learned;
 pub mod machine;
 pub mod policy;
 pub mod reconcile;

@@ -17,7 +17,7 @@ use crate::ids::{JobId, RunId};
 use crate::run::{Lease, Phase};
 use crate::world::World;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     Start {
         run: RunId,
@@ -109,7 +109,7 @@ pub fn reconcile(world: &World, seen: &mut Seen) -> Vec<Effect> {
             (Stage::Observing, _) => {}
             (Stage::Unlaunched, None) => {
                 sight.stage = Stage::Launched;
-                effects.push(Effect::Start { run: run.id, lease: run.lease });
+                effects.push(Effect::Start { run: run.id, lease: run.lease.clone() });
             }
             (_, Some(_)) if !sight.stop_sent => {
                 // What was not launched is claimed by the stop, so that it never starts.

@@ -11,7 +11,7 @@ use crate::ids::{JobId, RunId};
 use crate::job::Place;
 use crate::machine::Machine;
 use crate::policy::Policy;
-use crate::request::Request;
+use crate::request::{Request, Same, WHOLE_MILLI};
 use crate::run::Outcome;
 use crate::time::Time;
 use crate::world::World;
@@ -33,7 +33,7 @@ pub struct Arrival {
 pub enum Order {
     /// Who came first.
     Fifo,
-    /// Who takes the shortest time.
+    /// Who takes the least: its run time by its GPUs.
     ShortFirst,
 }
 
@@ -91,7 +91,7 @@ pub fn pack(machines: &[Machine], requests: &[Request]) -> Vec<bool> {
 }
 
 fn world_of(machines: &[Machine]) -> World {
-    let mut world = World::default();
+    let mut world = World::default().with_joins();
     for machine in machines {
         world.record(&Event::MachineRead(machine.clone()));
     }
@@ -99,14 +99,22 @@ fn world_of(machines: &[Machine]) -> World {
 }
 
 fn enter(world: &mut World, number: usize, arrival: &Arrival, order: Order) {
-    let needs = Needs { request: arrival.request, limit: arrival.limit, ..Needs::default() };
+    // Each is a command of its own: nothing is learned of one from another.
+    let same = Same(number as i64);
+    let needs = Needs { request: arrival.request, limit: arrival.limit, same, ..Needs::default() };
     let new = NewJob { id: id(number), needs, sweep: None, priority: arrival.priority, held: false, at: arrival.at };
     apply::command(world, Command::Submit(vec![new]), arrival.at).expect("nothing refuses new jobs");
     if order == Order::ShortFirst {
-        let turn = i64::try_from(arrival.takes.as_millis()).unwrap_or(i64::MAX);
-        let place = Place { priority: i64::from(arrival.priority), turn };
+        let place = Place { priority: i64::from(arrival.priority), turn: gpu_time(arrival) };
         world.record(&Event::Placed { job: id(number), place });
     }
+}
+
+/// Milliseconds by thousandths of a GPU; a job without one counts as if it had the least part of it.
+fn gpu_time(arrival: &Arrival) -> i64 {
+    let milli = arrival.request.share.map_or(WHOLE_MILLI, |share| share.milli);
+    let milli = i64::from(milli) * i64::from(arrival.request.gpus);
+    i64::try_from(arrival.takes.as_millis()).unwrap_or(i64::MAX).saturating_mul(milli.max(1))
 }
 
 /// Ids of as many letters as can be: their order is that of the numbers.

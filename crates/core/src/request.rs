@@ -187,8 +187,10 @@ impl Model {
     }
 
     pub fn fits(&self, name: &str) -> bool {
-        let name = name.to_ascii_lowercase();
-        self.as_str().split('|').any(|part| name.contains(part))
+        let contains = |part: &str| {
+            name.as_bytes().windows(part.len().max(1)).any(|window| window.eq_ignore_ascii_case(part.as_bytes()))
+        };
+        self.as_str().split('|').any(contains)
     }
 }
 

@@ -1,18 +1,36 @@
 //! One attempt of a job, and how it ended.
 
 use crate::ids::{MachineId, RunId};
+use crate::machine::Machine;
 use crate::request::{GpuSet, Raise, raised};
 use crate::time::Time;
 
 /// The GPUs and CPUs a run holds, from the decision to start it until its end is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     pub machine: MachineId,
     pub gpus: GpuSet,
+    /// Machines beside it that it has all GPUs of, where one does not have as many as it needs.
+    pub beside: Vec<MachineId>,
     /// What it holds of each; none = all.
     pub share: Option<HeldShare>,
     pub cpus: u32,
     pub ram_mib: u32,
+}
+
+impl Lease {
+    /// What it holds of a machine.
+    pub fn gpus_on(&self, machine: &Machine) -> GpuSet {
+        match machine.id == self.machine {
+            true => self.gpus,
+            false if self.beside.contains(&machine.id) => machine.gpu_set(),
+            false => GpuSet::EMPTY,
+        }
+    }
+
+    pub fn machines(&self) -> impl Iterator<Item = MachineId> {
+        std::iter::once(self.machine).chain(self.beside.iter().copied())
+    }
 }
 
 /// What a run holds of a GPU that others may be on too.
@@ -40,7 +58,7 @@ impl HeldShare {
 ///   planned ──> Starting ──> Running ──> (outcome: the run leaves the World)
 ///                   └──────────────────────^
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     pub id: RunId,
     pub lease: Lease,

@@ -42,6 +42,11 @@ pub enum Waiting {
         request: Request,
         count: GpuCount,
     },
+    /// There is room for it, and that is kept for a job that stands before it, which starts by then where that is known.
+    Kept {
+        job: JobId,
+        at: Option<Time>,
+    },
     NoSuchCpus {
         need: u32,
         exist: u32,

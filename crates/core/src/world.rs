@@ -4,22 +4,27 @@
 //! equal requests, so that a decision looks at each kind of need once, however many jobs share it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::event::{Event, Needs, NewJob, Parent, QueuePause, Requeue};
 use crate::free::Free;
 use crate::ids::{JobId, MachineId, RunId, SweepId};
 use crate::job::{End, Failure, Job, Place, Retries, State};
+use crate::learned::Learned;
 use crate::machine::Machine;
 use crate::request::{GpuSet, Raise, Request, Same, Share, Vram, learned};
-use crate::run::{Phase, Run};
+use crate::run::{Outcome, Phase, Run};
 use crate::sweep::{First, Sweep};
 use crate::time::Time;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct World {
     jobs: BTreeMap<JobId, Job>,
-    /// Jobs that may start, by what they need, each bucket in queue order.
-    ready: BTreeMap<Request, BTreeSet<(Place, JobId)>>,
+    /// Jobs that may start, by what they need and how long they take, each in queue order.
+    ready: BTreeMap<Request, Bucket>,
+    /// Those among them of which nobody knows how long they take, by their command.
+    unknown: BTreeSet<(Same, JobId)>,
     /// Jobs that wait for a time.
     delayed: BTreeSet<(Time, JobId)>,
     /// Jobs that wait for others, and for which.
@@ -30,19 +35,49 @@ pub struct World {
     sweeps: BTreeMap<SweepId, Sweep>,
     held: u64,
     active: BTreeSet<JobId>,
+    /// The same by machine.
+    on: BTreeMap<MachineId, BTreeSet<JobId>>,
     copying: BTreeSet<JobId>,
-    machines: BTreeMap<MachineId, Machine>,
+    /// Machines, and what those runs leave of them.
+    free: BTreeMap<MachineId, Free>,
+    /// A job may have several machines, all of each.
+    joins: bool,
     /// By the card, not by its number.
     paused_gpus: BTreeSet<(MachineId, String)>,
     queue_pause: Option<QueuePause>,
     /// Jobs that failed since one completed, since the queue was resumed, or since the service began.
     failures: u32,
-    /// The most memory of runs of commands that jobs have asked for since the service began; 0 = not known yet.
-    learned: BTreeMap<Same, u32>,
+    /// What earlier runs of each command were like.
+    learned: BTreeMap<Same, Learned>,
     disk_full: bool,
     stopping: bool,
     next_turn: i64,
     next_front_turn: i64,
+}
+
+/// Jobs of one request, by how long they take.
+pub(crate) type Bucket = BTreeMap<Span, BTreeSet<(Place, JobId)>>;
+
+/// How long jobs take at most, as far as is known before they run: those of one span have one answer, or nearly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Span {
+    /// They say so: fewer milliseconds than two to this power, and at least half as many.
+    Said(u32),
+    /// As long as others of this command took.
+    Past(Same),
+    Unknown,
+}
+
+impl Span {
+    fn said(limit: Duration) -> Span {
+        let millis = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        Span::Said(u64::BITS - millis.leading_zeros())
+    }
+
+    /// Whether some of it may take no longer than `window`.
+    pub fn may_be_within(self, window: Duration) -> bool {
+        matches!((self, Span::said(window)), (Span::Said(one), Span::Said(most)) if one <= most)
+    }
 }
 
 impl World {
@@ -52,7 +87,6 @@ impl World {
         for job in jobs {
             world.next_front_turn = world.next_front_turn.min(job.place.turn.saturating_sub(1));
             world.enter(&job);
-            world.ask(&job.request, 0);
             world.jobs.insert(job.id, job);
         }
         world
@@ -84,9 +118,17 @@ impl World {
         self
     }
 
-    /// The same with memory that earlier runs had.
-    pub fn with_learned(mut self, learned: impl IntoIterator<Item = (Same, u32)>) -> World {
+    /// The same with what is known of earlier runs.
+    pub fn with_learned(mut self, learned: impl IntoIterator<Item = (Same, Learned)>) -> World {
         self.learned.extend(learned);
+        let ids: Vec<JobId> = self.unknown.iter().map(|(_, id)| *id).collect();
+        self.again(ids);
+        self
+    }
+
+    /// The same, where wide jobs may have several machines.
+    pub fn with_joins(mut self) -> World {
+        self.joins = true;
         self
     }
 
@@ -130,12 +172,27 @@ impl World {
     }
 
     pub fn machines(&self) -> impl Iterator<Item = &Machine> {
-        self.machines.values()
+        self.free.values().map(|free| &*free.machine)
+    }
+
+    /// Runs that hold something of it.
+    pub fn runs_on(&self, machine: MachineId) -> impl Iterator<Item = &Run> {
+        self.on.get(&machine).into_iter().flatten().filter_map(|id| match &self.jobs[id].state {
+            State::Active(run) => Some(&**run),
+            _ => None,
+        })
+    }
+
+    pub fn joins(&self) -> bool {
+        self.joins
     }
 
     /// Indices of the paused GPUs that the machine has.
     pub fn paused_gpus(&self, machine: MachineId) -> GpuSet {
-        let gpus = self.machines.get(&machine).into_iter().flat_map(|machine| &machine.gpus);
+        if self.paused_gpus.is_empty() {
+            return GpuSet::EMPTY;
+        }
+        let gpus = self.free.get(&machine).into_iter().flat_map(|free| &free.machine.gpus);
         let paused = |uuid: &String| self.paused_gpus.iter().any(|(on, card)| *on == machine && card == uuid);
         gpus.filter(|gpu| paused(&gpu.uuid)).map(|gpu| gpu.index).collect()
     }
@@ -170,15 +227,15 @@ impl World {
     pub fn resolved(&self, request: &Request) -> Request {
         let Some(Share { milli, vram: Vram::Learned(same) }) = request.share else { return *request };
         let most = || self.most_memory(request);
-        let mib = self.learned.get(&same).filter(|peak| **peak > 0).map(|peak| learned(*peak));
+        let mib = self.learned.get(&same).filter(|it| it.peak_mib > 0).map(|it| learned(it.peak_mib));
         let share = mib.filter(|mib| u64::from(*mib) <= most()).map(|mib| Share { milli, vram: Vram::Mib(mib) });
         Request { share, ..*request }
     }
 
     /// What the request could have of each of its GPUs, were nobody else there.
     pub(crate) fn most_memory(&self, request: &Request) -> u64 {
-        let most = |machine| Free::whole(machine).most_memory(request);
-        self.machines.values().map(most).max().unwrap_or(0)
+        let most = |free: &Free| Free::whole(free.machine.clone()).most_memory(request);
+        self.free.values().map(most).max().unwrap_or(0)
     }
 
     pub fn disk_full(&self) -> bool {
@@ -198,7 +255,7 @@ impl World {
         self.held
     }
 
-    pub(crate) fn ready(&self) -> &BTreeMap<Request, BTreeSet<(Place, JobId)>> {
+    pub(crate) fn ready(&self) -> &BTreeMap<Request, Bucket> {
         &self.ready
     }
 
@@ -212,26 +269,16 @@ impl World {
     }
 
     /// What each machine has left.
-    pub fn free(&self) -> BTreeMap<MachineId, Free<'_>> {
-        let mut free: BTreeMap<MachineId, Free<'_>> = self
-            .machines
-            .values()
-            .map(|machine| (machine.id, Free::of(machine, self.paused_gpus(machine.id))))
-            .collect();
-        for run in self.active_runs() {
-            if let Some(free) = free.get_mut(&run.lease.machine) {
-                free.take(&run.lease, run.id.job);
-            }
-        }
-        free
+    pub fn free(&self) -> &BTreeMap<MachineId, Free> {
+        &self.free
     }
 
     /// Lets the jobs into the queue whose wait is over.
     pub fn advance(&mut self, now: Time) {
         while let Some((at, id)) = self.delayed.first().copied().filter(|(at, _)| *at <= now) {
             self.delayed.remove(&(at, id));
-            let job = &self.jobs[&id];
-            self.ready.entry(job.request).or_default().insert((job.place, id));
+            let job = self.jobs[&id].clone();
+            self.line_up(&job);
         }
     }
 
@@ -252,8 +299,14 @@ impl World {
             Event::Edited { needs: None, .. } => {}
             Event::Edited { job, needs: Some(needs) } => self.edited(*job, needs),
             Event::Planned { run, lease, at } => {
-                let planned =
-                    Run { id: *run, lease: *lease, planned_at: *at, phase: Phase::Starting, stop: None, peak_mib: 0 };
+                let planned = Run {
+                    id: *run,
+                    lease: lease.clone(),
+                    planned_at: *at,
+                    phase: Phase::Starting,
+                    stop: None,
+                    peak_mib: 0,
+                };
                 self.change(
                     run.job,
                     |job| {
@@ -269,7 +322,7 @@ impl World {
             Event::StopAsked { run, cause } => self.change_run(*run, |run| run.stop = Some(*cause)),
             Event::Peaked { run, mib } => self.change_run(*run, |run| run.peak_mib = *mib),
             // What becomes of the job follows at once, as Requeued, Copying or JobEnded.
-            Event::RunEnded { run, .. } => self.run_ended(*run),
+            Event::RunEnded { run, outcome, at } => self.run_ended(*run, outcome, *at),
             Event::Requeued { job, why, not_before, raise } => self.requeued(*job, *why, *not_before, *raise),
             Event::Copying { job, at } => self.change(*job, |job| job.state = State::Copying { ended_at: *at }, None),
             Event::CopyStopped { .. } => {}
@@ -288,13 +341,13 @@ impl World {
             Event::QueueResumed => (self.queue_pause, self.failures) = (None, 0),
             Event::GpuPaused { machine, uuid, .. } => {
                 self.paused_gpus.insert((*machine, uuid.clone()));
+                self.look_again(*machine);
             }
             Event::GpuResumed { machine, uuid, .. } => {
                 self.paused_gpus.remove(&(*machine, uuid.clone()));
+                self.look_again(*machine);
             }
-            Event::MachineRead(machine) => {
-                self.machines.insert(machine.id, machine.clone());
-            }
+            Event::MachineRead(machine) => self.see(Arc::new(machine.clone())),
             Event::DiskFull { full } => self.disk_full = *full,
             Event::Stopping => self.stopping = true,
         }
@@ -317,7 +370,7 @@ impl World {
     }
 
     fn submitted(&mut self, new: &NewJob) {
-        let Needs { request, same, retries, retry_on_timeout, copies, .. } = new.needs;
+        let Needs { request, same, limit, retries, retry_on_timeout, copies, .. } = new.needs;
         if let Some(sweep) = &new.sweep {
             self.sweeps.entry(sweep.id).or_insert_with(|| Sweep::new(sweep));
         }
@@ -327,6 +380,8 @@ impl World {
             request: self.limited(request, sweep),
             raise: None,
             same,
+            limit,
+            since: new.at,
             sweep,
             place: Place { priority: i64::from(new.priority), turn: self.next_turn },
             retries: Retries { allowed: retries, on_timeout: retry_on_timeout, ..Retries::default() },
@@ -335,7 +390,6 @@ impl World {
             state: if new.held { State::Held } else { State::Queued { not_before: None } },
         };
         self.next_turn += 1;
-        self.ask(&request, new.needs.learned_mib);
         self.link(new.id, new.needs.after.clone());
         self.enter(&job);
         let before = self.jobs.insert(job.id, job);
@@ -343,12 +397,12 @@ impl World {
     }
 
     fn edited(&mut self, job: JobId, needs: &Needs) {
-        self.ask(&needs.request, needs.learned_mib);
         let request = self.limited(needs.request, self.jobs.get(&job).and_then(|job| job.sweep));
         self.change(
             job,
             |job| {
                 (job.request, job.raise, job.same) = (request, None, needs.same);
+                job.limit = needs.limit;
                 job.retries.allowed = needs.retries;
                 job.retries.on_timeout = needs.retry_on_timeout;
                 job.copies = needs.copies;
@@ -363,26 +417,104 @@ impl World {
         Request { within: sweep.filter(limit), ..request }
     }
 
-    /// Somebody wants to know from here on how much memory his command takes, if so much is not known.
-    fn ask(&mut self, request: &Request, learned_mib: u32) {
-        if let Some(Share { vram: Vram::Learned(same), .. }) = request.share {
-            let known = self.learned.entry(same).or_default();
-            *known = learned_mib.max(*known);
-        }
-    }
-
-    /// Its processes are gone: what they had is free, before the next reading says so.
-    fn run_ended(&mut self, id: RunId) {
+    /// Its processes are gone: what they had is free, before the next reading says so. What it holds is given back when
+    /// its job has left.
+    fn run_ended(&mut self, id: RunId, outcome: &Outcome, at: Time) {
         let Some(run) = self.run(id) else { unreachable!("{id} is not the current run") };
-        let (lease, peak_mib) = (run.lease, run.peak_mib);
-        if let Some(known) = self.learned.get_mut(&self.jobs[&id.job].same) {
-            *known = peak_mib.max(*known);
-        }
-        let gpus = self.machines.get_mut(&lease.machine).into_iter().flat_map(|machine| &mut machine.gpus);
-        for gpu in gpus.filter(|gpu| lease.gpus.contains(gpu.index)) {
+        let (machine, gpus, same) = (run.lease.machine, run.lease.gpus, self.jobs[&id.job].same);
+        let took = (*outcome == Outcome::Exited { code: 0 }).then(|| at.since(run.planned_at));
+        self.learn(same, run.peak_mib, took);
+        let read = self.free.get_mut(&machine).into_iter().flat_map(|free| {
+            let has_some = free.machine.gpus.iter().any(|gpu| gpu.used_by(id.job) > 0);
+            has_some.then(|| &mut Arc::make_mut(&mut free.machine).gpus)
+        });
+        for gpu in read.flatten().filter(|gpu| gpus.contains(gpu.index)) {
             gpu.free_mib = (gpu.free_mib + u64::from(gpu.used_by(id.job))).min(gpu.memory_mib);
             gpu.used.retain(|(user, _)| *user != id.job);
         }
+    }
+
+    /// A run reached so much memory, and took so long if it completed.
+    pub fn learn(&mut self, same: Same, peak_mib: u32, took: Option<Duration>) {
+        if peak_mib == 0 && took.is_none() {
+            return;
+        }
+        let known = self.learned.entry(same).or_default();
+        let is_first = known.runs == 0 && took.is_some();
+        known.add(peak_mib, took);
+        if is_first {
+            let first = (same, JobId::FIRST);
+            let alike = self.unknown.range(first..).take_while(|(of, _)| *of == same).map(|(_, id)| *id);
+            self.again(alike.collect());
+        }
+    }
+
+    /// How long these take is known from now on: they stand elsewhere.
+    fn again(&mut self, ids: Vec<JobId>) {
+        for id in ids {
+            let job = self.jobs[&id].clone();
+            self.drop_from(&job, Span::Unknown);
+            self.line_up(&job);
+        }
+    }
+
+    /// The longest that a run of the job takes: as it says, or as it was so far.
+    pub fn longest(&self, job: &Job) -> Option<Duration> {
+        job.limit.or_else(|| self.learned.get(&job.same)?.longest())
+    }
+
+    /// What earlier runs of a command were like.
+    pub fn learned(&self, same: Same) -> Learned {
+        self.learned.get(&same).copied().unwrap_or_default()
+    }
+
+    fn span(&self, job: &Job) -> Span {
+        match job.limit {
+            Some(limit) => Span::said(limit),
+            None if self.learned.get(&job.same).is_some_and(|known| known.runs > 0) => Span::Past(job.same),
+            None => Span::Unknown,
+        }
+    }
+
+    /// Its place among those that may start.
+    fn line_up(&mut self, job: &Job) {
+        let span = self.span(job);
+        if span == Span::Unknown {
+            self.unknown.insert((job.same, job.id));
+        }
+        self.ready.entry(job.request).or_default().entry(span).or_default().insert((job.place, job.id));
+    }
+
+    fn drop_from(&mut self, job: &Job, span: Span) {
+        if span == Span::Unknown {
+            self.unknown.remove(&(job.same, job.id));
+        }
+        let Some(bucket) = self.ready.get_mut(&job.request) else { return };
+        if let Some(jobs) = bucket.get_mut(&span) {
+            jobs.remove(&(job.place, job.id));
+            if jobs.is_empty() {
+                bucket.remove(&span);
+            }
+        }
+        if bucket.is_empty() {
+            self.ready.remove(&job.request);
+        }
+    }
+
+    /// The machine as it was read, less what runs hold of it.
+    fn see(&mut self, machine: Arc<Machine>) {
+        let id = machine.id;
+        self.free.insert(id, Free::of(machine, GpuSet::EMPTY));
+        self.look_again(id);
+    }
+
+    fn look_again(&mut self, machine: MachineId) {
+        let Some(known) = self.free.get(&machine) else { return };
+        let mut free = Free::of(known.machine.clone(), self.paused_gpus(machine));
+        for run in self.runs_on(machine) {
+            free.take(&run.lease, run.id.job);
+        }
+        self.free.insert(machine, free);
     }
 
     /// The job leaves; those that waited for it are one step nearer. Those that it fails have ended before.
@@ -459,11 +591,15 @@ impl World {
             State::Queued { not_before: Some(at) } => {
                 self.delayed.insert((at, job.id));
             }
-            State::Queued { not_before: None } => {
-                self.ready.entry(job.request).or_default().insert((job.place, job.id));
-            }
-            State::Active(_) => {
+            State::Queued { not_before: None } => self.line_up(job),
+            State::Active(ref run) => {
                 self.active.insert(job.id);
+                for machine in run.lease.machines() {
+                    self.on.entry(machine).or_default().insert(job.id);
+                    if let Some(free) = self.free.get_mut(&machine) {
+                        free.take(&run.lease, job.id);
+                    }
+                }
             }
             State::Copying { .. } => {
                 self.copying.insert(job.id);
@@ -482,15 +618,16 @@ impl World {
                     self.delayed.remove(&(at, job.id));
                 }
                 // A delayed job whose time has come stands in the queue like any other.
-                if let Some(bucket) = self.ready.get_mut(&job.request) {
-                    bucket.remove(&(job.place, job.id));
-                    if bucket.is_empty() {
-                        self.ready.remove(&job.request);
-                    }
-                }
+                self.drop_from(job, self.span(job));
             }
-            State::Active(_) => {
+            State::Active(ref run) => {
                 self.active.remove(&job.id);
+                for machine in run.lease.machines() {
+                    if let Some(jobs) = self.on.get_mut(&machine) {
+                        jobs.remove(&job.id);
+                    }
+                    self.look_again(machine);
+                }
             }
             State::Copying { .. } => {
                 self.copying.remove(&job.id);

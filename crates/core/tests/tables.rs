@@ -2,12 +2,13 @@
 #![allow(clippy::result_large_err, reason = "what a table compares is not passed on")]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nexus_core::apply::{Command, Edit, Refusal, Report, Revision, command, report};
 use nexus_core::check::check;
 use nexus_core::decide::decide;
-use nexus_core::decide::place::{place, what_is_missing};
+use nexus_core::decide::place::{How, place, what_is_missing};
 use nexus_core::event::{Event, Needs, NewJob, Parent, QueuePause};
 use nexus_core::explain::Explainer;
 use nexus_core::free::{Free, GpuCount};
@@ -114,7 +115,8 @@ fn clocks_that_are_set_back_give_no_negative_spans() {
 fn the_fullest_machine_with_room_is_taken_and_its_lowest_gpus() {
     let machines = [(1, &[0, 1, 2, 3][..]), (2, &[1, 3]), (3, &[0])]
         .map(|(id, list)| Machine { id: MachineId(id), ..machine(list.iter().map(|index| gpu(*index)).collect()) });
-    let free = machines.iter().map(|machine| (machine.id, Free::of(machine, GpuSet::EMPTY))).collect();
+    let free =
+        machines.iter().map(|machine| (machine.id, Free::of(Arc::new(machine.clone()), GpuSet::EMPTY))).collect();
     let on = |machine, list: &[u16]| Ok(Lease { machine: MachineId(machine), ..lease(list) });
     assert_eq!(placed(&request(1, 0), &free), on(3, &[0]));
     assert_eq!(placed(&request(2, 0), &free), on(2, &[1, 3]));
@@ -138,7 +140,8 @@ fn what_is_missing_is_of_one_machine() {
     };
     // The first has the GPUs, the second the CPUs, the third the memory.
     let machines = [sized(1, 2, 2, 100), sized(2, 0, 64, 200), sized(3, 1, 1, 900)];
-    let free = machines.iter().map(|machine| (machine.id, Free::of(machine, GpuSet::EMPTY))).collect();
+    let free =
+        machines.iter().map(|machine| (machine.id, Free::of(Arc::new(machine.clone()), GpuSet::EMPTY))).collect();
     let missing = |request: Request| placed(&request, &free).unwrap_err();
     assert_eq!(missing(request(1, 8)), Waiting::Cpus { need: 8, free: 2 });
     assert_eq!(missing(request(0, 65)), Waiting::Cpus { need: 65, free: 64 });
@@ -206,7 +209,7 @@ fn the_preferred_gpu_is_taken_then_the_emptiest_then_the_lowest() {
     let taken = |free_mib: &[u64], prefer: &[u16], request: Request| {
         let gpus = free_mib.iter().zip(0..).map(|(free_mib, index)| Gpu { free_mib: *free_mib, ..gpu(index) });
         let machine = Machine { prefer: prefer.to_vec(), ..machine(gpus.collect()) };
-        let free = BTreeMap::from([(machine.id, Free::of(&machine, GpuSet::EMPTY))]);
+        let free = BTreeMap::from([(machine.id, Free::of(Arc::new(machine.clone()), GpuSet::EMPTY))]);
         placed(&request, &free).map(|lease| lease.gpus)
     };
     assert_eq!(taken(&[8, 8, 8], &[], request(1, 0)), Ok(gpus(&[0])));
@@ -235,7 +238,7 @@ fn books_and_reading_must_both_allow_it_and_each_gpu_counts_once() {
     let list = obstacles.into_iter().zip(0..).map(|(obstacle, index)| Gpu { obstacle, ..gpu(index) }).collect();
     let machine = machine(list);
     let free = |held: &[u16], paused: &[u16]| {
-        let mut free = Free::of(&machine, gpus(paused));
+        let mut free = Free::of(Arc::new(machine.clone()), gpus(paused));
         free.take(&lease(held), JobId::from_number(3, 0));
         BTreeMap::from([(MachineId::LOCAL, free)])
     };
@@ -278,7 +281,7 @@ fn what_may_pass_is_waited_for_and_what_may_not_is_said() {
         let mut world = World::default();
         let gpus = vec![gpu(0), Gpu { obstacle: Some(obstacle), ..gpu(1) }];
         report(&mut world, Report::Machine(machine(gpus)), &Policy::default(), NOW);
-        Explainer::new(&world).request(&request(2, 0))
+        Explainer::new(&world, &Policy::default(), NOW).request(&request(2, 0), None)
     };
     for passes in [Obstacle::InUse, Obstacle::Locked, Obstacle::Unreadable] {
         assert_eq!(Answer::of(obstacle(passes)), Answer::Gpus, "{passes:?}");
@@ -323,7 +326,11 @@ fn what_is_missing_is_said_in_the_order_that_helps() {
         ("a CPU job needs no GPU", busy(2), request(0, 1), Answer::Next),
     ];
     for (name, world, request, expected) in table {
-        assert_eq!(Answer::of(Explainer::new(&world).request(&request)), expected, "{name}");
+        assert_eq!(
+            Answer::of(Explainer::new(&world, &Policy::default(), NOW).request(&request, None)),
+            expected,
+            "{name}"
+        );
     }
 }
 
@@ -494,9 +501,10 @@ fn gpus(indices: &[u16]) -> GpuSet {
 
 /// Of whole GPUs.
 fn lease(list: &[u16]) -> Lease {
-    Lease { machine: MachineId::LOCAL, gpus: gpus(list), share: None, cpus: 0, ram_mib: 0 }
+    Lease { machine: MachineId::LOCAL, gpus: gpus(list), beside: vec![], share: None, cpus: 0, ram_mib: 0 }
 }
 
-fn placed(request: &Request, free: &BTreeMap<MachineId, Free<'_>>) -> Result<Lease, Waiting> {
-    place(request, free.values(), false).ok_or_else(|| what_is_missing(request, free.values()))
+fn placed(request: &Request, free: &BTreeMap<MachineId, Free>) -> Result<Lease, Waiting> {
+    place(request, free.values(), How { whole_waits: 0, joins: false })
+        .ok_or_else(|| what_is_missing(request, free.values()))
 }

@@ -238,7 +238,7 @@ impl Engine {
             Message::Gpus(reading) => self.gpus_read(reading, turn, watch),
             Message::Config(config) => self.follow(*config, turn, watch),
             Message::Log(lines) => self.log.write(&lines),
-            Message::Ask(question) => question(&self.world, &self.gpus),
+            Message::Ask(question) => question(&self.world, &self.gpus, &self.specs.config.policy),
             Message::Submit { specs, note, reply } => {
                 let ids = self.submit(specs, turn);
                 turn.batch.meta.extend(ids.as_ref().ok().zip(note).map(|(ids, note)| note(ids)));

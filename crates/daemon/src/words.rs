@@ -208,6 +208,7 @@ pub fn waiting(waiting: &Waiting) -> WaitingWord {
         }
         Waiting::NoSuchGpus { request, count } => WaitingWord::NoSuchGpus(gpus_missing(request, count)),
         Waiting::Gpus { request, count } => WaitingWord::Gpus(gpus_missing(request, count)),
+        Waiting::Kept { job, at } => WaitingWord::Kept { job: job.to_string(), at: at.map(clock::rfc3339) },
         Waiting::NoSuchCpus { need, exist } => WaitingWord::NoSuchCpus { need: *need, exist: *exist },
         Waiting::Cpus { need, free } => WaitingWord::Cpus { need: *need, free: *free },
         Waiting::NoSuchRam { need_mib, exist_mib } => {

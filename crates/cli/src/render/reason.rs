@@ -67,6 +67,8 @@ pub fn sentence(waiting: &Waiting, capacity: Capacity, now: &Zoned) -> String {
         Waiting::After { jobs, count } => after(jobs, *count),
         Waiting::NoSuchGpus(missing) => format!("needs {}, there {}{}", gpus(missing), are(missing), never(missing)),
         Waiting::Gpus(missing) => format!("needs {}: {}{}", gpus(missing), counts(missing), never(missing)),
+        Waiting::Kept { job, at: Some(at) } => format!("room is kept for {job}, to start by {}", time::clock(at, now)),
+        Waiting::Kept { job, at: None } => format!("room is kept for {job}, which waited long"),
         Waiting::NoSuchCpus { need, exist } => format!("needs {}, there {}", cpus(*need), are_so_many(*exist)),
         Waiting::Cpus { need, free } => {
             format!("needs {}: {free} of {} free", cpus(*need), capacity.cpus.max(*free))
@@ -157,6 +159,7 @@ pub fn to_type(waiting: &Waiting, id: &str, paused: &[u16]) -> Option<String> {
         | Waiting::After { .. }
         | Waiting::Retry { .. }
         | Waiting::SweepFull { .. }
+        | Waiting::Kept { .. }
         | Waiting::Stopping
         | Waiting::Next => {
             return None;

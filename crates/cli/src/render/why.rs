@@ -196,6 +196,11 @@ fn to_type_while_waiting(waiting: &Waiting, why: &Why) -> Vec<(String, String)> 
                 remove,
             ]
         }
+        Waiting::Kept { job: before, .. } => vec![
+            line(format!("nexus why {before}"), "to see how that one stands"),
+            line(format!("nexus edit {id} --time 30m"), "to let it start where it is gone in time"),
+            line(format!("nexus first {id}"), "to put it before that one"),
+        ],
         Waiting::NoSuchCpus { exist, .. } => {
             vec![line(format!("nexus edit {id} --cpus {exist}"), NEVER), remove]
         }

@@ -1,78 +1,161 @@
 //! Decides which waiting jobs start where. Reads nothing but its arguments.
 //!
-//! Queue order is priority, then submission. What does not fit is passed over. Jobs with equal requests
-//! share one answer: when the first does not fit, none of them does.
+//! Queue order is priority, then submission. What does not fit is passed over; the first that does not fit has a
+//! [`Reservation`], and later ones start only where they leave that alone. Jobs with equal requests share one answer:
+//! when there is no room for the first, there is none for any of them.
 
 pub mod place;
+pub mod reserve;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::Event;
-use crate::ids::{JobId, RunId, SweepId};
+use crate::ids::{JobId, RunId};
 use crate::job::Place;
 use crate::policy::Policy;
 use crate::request::Request;
+use crate::run::Lease;
 use crate::time::Time;
-use crate::world::World;
+use crate::world::{Span, World};
+use place::{How, place};
+use reserve::Reservation;
 
 /// Plans what may start now, and records it in the World.
 pub fn decide(world: &mut World, policy: &Policy, now: Time) -> Vec<Event> {
     world.advance(now);
-    let events = plan(world, policy, now);
-    for event in &events {
-        world.record(event);
+    if world.queue_paused() || world.disk_full() || world.stopping() || world.ready().is_empty() {
+        return vec![];
     }
-    events
+    let mut events = Vec::new();
+    loop {
+        let how = How { whole_waits: whole_wait(world), joins: world.joins() };
+        let mut round =
+            Round { heads: heads(world), world, how, reservation: None, late: false, out: BTreeSet::new(), now };
+        while let Some(head) = round.heads.pop_first() {
+            events.extend(round.look(head, policy));
+        }
+        // Those that started since something was kept may let it be kept elsewhere, and others start in its place.
+        if !round.late {
+            return events;
+        }
+    }
 }
 
-fn plan(world: &World, _policy: &Policy, now: Time) -> Vec<Event> {
-    let mut events = Vec::new();
-    let closed = world.queue_paused() || world.disk_full() || world.stopping();
-    if closed || world.ready().is_empty() {
-        return events;
+/// The first of each span of each bucket, in queue order.
+fn heads(world: &World) -> BTreeMap<(Place, JobId), (Request, Span)> {
+    let mut heads = BTreeMap::new();
+    for (request, bucket) in world.ready() {
+        let first = |(span, jobs): (&Span, &BTreeSet<(Place, JobId)>)| Some((*jobs.first()?, (*request, *span)));
+        heads.extend(bucket.iter().filter_map(first));
     }
-    let mut free = world.free();
-    let mut whole_wait = whole_wait(world);
-    // How many jobs of each sweep that has a limit were planned here.
-    let mut planned: BTreeMap<SweepId, u64> = BTreeMap::new();
-    // The first of each bucket, in queue order; a bucket whose first does not fit is out.
-    let mut buckets: Vec<_> = world.ready().iter().map(|(request, jobs)| (request, jobs.iter())).collect();
-    let mut heads: BTreeMap<(Place, JobId), usize> = BTreeMap::new();
-    for (number, (_, jobs)) in buckets.iter_mut().enumerate() {
-        heads.extend(jobs.next().map(|head| (*head, number)));
-    }
-    while let Some(((_, job), number)) = heads.pop_first() {
-        let (request, jobs) = &mut buckets[number];
-        let request = world.resolved(request);
+    heads
+}
+
+struct Round<'a> {
+    world: &'a mut World,
+    heads: BTreeMap<(Place, JobId), (Request, Span)>,
+    how: How,
+    reservation: Option<Reservation>,
+    /// Something started beside it.
+    late: bool,
+    /// For these there is no room.
+    out: BTreeSet<Request>,
+    now: Time,
+}
+
+impl Round<'_> {
+    /// Starts a job if it may, and has the next of its kind looked at.
+    fn look(&mut self, (head, (bucket, span)): ((Place, JobId), (Request, Span)), policy: &Policy) -> Option<Event> {
+        if self.out.contains(&bucket) {
+            return None;
+        }
         // All of this bucket are of that sweep.
-        if request.within.is_some_and(|sweep| is_full(world, sweep, &planned)) {
-            continue;
+        let is_full = |sweep| self.world.sweep(sweep).is_some_and(|sweep| sweep.is_full());
+        if bucket.within.is_some_and(is_full) {
+            self.out.insert(bucket);
+            return None;
         }
-        let Some(lease) = place::place(&request, free.values(), whole_wait > 0) else { continue };
-        whole_wait -= usize::from(is_whole(&request));
-        let left = free.get_mut(&lease.machine).expect("placed on a machine with room");
-        left.take(&lease, job);
-        let run = RunId { job, number: world.job(job).expect("queued jobs are live").runs + 1 };
-        events.push(Event::Planned { run, lease, at: now });
-        if let Some(sweep) = request.within {
-            *planned.entry(sweep).or_default() += 1;
+        let request = self.world.resolved(&bucket);
+        let Some(lease) = place(&request, self.world.free().values(), self.how) else {
+            self.out.insert(bucket);
+            if self.reservation.is_none() {
+                self.reservation = Reservation::of(self.world, head.1, &request, policy, self.now);
+            }
+            return None;
+        };
+        match self.beside_the_reserved(head.1, &request, lease) {
+            Some((lease, is_beyond)) => {
+                self.next(head, bucket, span, None);
+                Some(self.start(head.1, &request, lease, is_beyond))
+            }
+            None => {
+                let window = self.reservation.as_ref().map(|reserved| reserved.window(self.now));
+                self.next(head, bucket, span, window);
+                None
+            }
         }
-        heads.extend(jobs.next().map(|head| (*head, number)));
     }
-    events
+
+    /// Where a job that has room may have it, and whether it is on when the reserved one is to start.
+    fn beside_the_reserved(&self, job: JobId, request: &Request, lease: Lease) -> Option<(Lease, bool)> {
+        let Some(reserved) = &self.reservation else { return Some((lease, false)) };
+        let job = self.world.job(job).expect("queued jobs are live");
+        if self.world.longest(job).is_some_and(|longest| longest <= reserved.window(self.now)) {
+            return Some((lease, false));
+        }
+        let machines = self.world.free().values().map(|free| reserved.beyond(free));
+        Some((place(request, machines, self.how)?, true))
+    }
+
+    fn start(&mut self, job: JobId, request: &Request, lease: Lease, is_beyond: bool) -> Event {
+        self.how.whole_waits -= usize::from(is_whole(request));
+        let run = RunId { job, number: self.world.job(job).expect("queued jobs are live").runs + 1 };
+        let event = Event::Planned { run, lease: lease.clone(), at: self.now };
+        self.world.record(&event);
+        if let Some(reserved) = &mut self.reservation {
+            reserved.started(self.world, &lease, job, is_beyond);
+            self.late = true;
+        }
+        event
+    }
+
+    /// The next of the same span comes to its turn; with a window, the next that may be short enough for it.
+    fn next(&mut self, head: (Place, JobId), bucket: Request, span: Span, window: Option<std::time::Duration>) {
+        let after = (std::ops::Bound::Excluded(head), std::ops::Bound::Unbounded);
+        let jobs = self.world.ready().get(&bucket).and_then(|spans| spans.get(&span));
+        let mut later = jobs.into_iter().flat_map(|jobs| jobs.range(after)).copied();
+        let next = match window {
+            None => later.next(),
+            // They are all as long as this one.
+            Some(window) if !span.may_be_within(window) => None,
+            Some(window) => later
+                .find(|(_, id)| self.world.job(*id).is_some_and(|job| job.limit.is_some_and(|limit| limit <= window))),
+        };
+        self.heads.extend(next.map(|next| (next, (bucket, span))));
+    }
 }
 
 /// How many wait for GPUs of their own: while there are any, those that share do not spread.
 pub fn whole_wait(world: &World) -> usize {
     let whole = world.ready().iter().filter(|(request, _)| is_whole(&world.resolved(request)));
-    whole.map(|(_, jobs)| jobs.len()).sum()
+    whole.flat_map(|(_, spans)| spans.values()).map(BTreeSet::len).sum()
 }
 
-/// Whether as many of its jobs are on, or about to be, as may at once.
-fn is_full(world: &World, sweep: SweepId, planned: &BTreeMap<SweepId, u64>) -> bool {
-    let Some(known) = world.sweep(sweep) else { return false };
-    let active = known.counts.active + planned.get(&sweep).copied().unwrap_or(0);
-    known.max_running.is_some_and(|most| active >= most.into())
+/// The job that has a reservation, as the last decision left the queue.
+pub fn reserved(world: &World, policy: &Policy, now: Time) -> Option<Reservation> {
+    let how = How { whole_waits: whole_wait(world), joins: world.joins() };
+    let mut seen = BTreeSet::new();
+    heads(world).into_iter().find_map(|((_, job), (bucket, _))| {
+        let is_full = |sweep| world.sweep(sweep).is_some_and(|sweep| sweep.is_full());
+        if !seen.insert(bucket) || bucket.within.is_some_and(is_full) {
+            return None;
+        }
+        let request = world.resolved(&bucket);
+        match place(&request, world.free().values(), how) {
+            Some(_) => None,
+            None => Reservation::of(world, job, &request, policy, now),
+        }
+    })
 }
 
 fn is_whole(request: &Request) -> bool {

@@ -1,16 +1,64 @@
 //! Finds room for one request, and says with numbers what is missing where there is none.
 
 use crate::free::Free;
+use crate::ids::MachineId;
 use crate::request::{GpuSet, Request, Vram};
 use crate::run::{HeldShare, Lease};
 use crate::waiting::Waiting;
 
+/// What a place depends on beside the request.
+#[derive(Clone, Copy, Debug)]
+pub struct How {
+    /// So many wait for GPUs of their own.
+    pub whole_waits: usize,
+    /// A job may have several machines, all of each.
+    pub joins: bool,
+}
+
 /// Room for `request`, whose memory is known: among the machines that have it, the one with the fewest free GPUs, so
-/// that wide jobs find the emptier ones; on it the GPUs that come first in its order. `whole_waits`: somebody waits
-/// for a GPU of his own.
-pub fn place<'a>(request: &Request, machines: impl Iterator<Item = &'a Free<'a>>, whole_waits: bool) -> Option<Lease> {
-    let fitting = machines.filter_map(|left| Some((left, room(request, left)?)));
-    let (left, gpus) = fitting.min_by_key(|(left, gpus)| (gpus.len(), left.machine.id))?;
+/// that wide jobs find the emptier ones; on it the GPUs that come first in its order.
+pub fn place<'a>(request: &Request, machines: impl Iterator<Item = &'a Free> + Clone, how: How) -> Option<Lease> {
+    let fitting = machines.clone().filter_map(|left| Some((left, left.room(request)?)));
+    match fitting.min_by_key(|(left, gpus)| (gpus.len(), left.machine.id)) {
+        Some((left, open)) => {
+            Some(lease(request, left.machine.id, left.choose(request, open, left.packs(how.whole_waits > 0))))
+        }
+        None if how.joins => several(request, machines),
+        None => None,
+    }
+}
+
+/// Its place on a machine at a later time, where possible on GPUs that it cannot have `now`: the others are left to
+/// those that start before.
+pub fn place_late(request: &Request, now: &Free, later: &Free) -> Lease {
+    let open = later.open_to(request);
+    let not_yet = open.minus(now.open_to(request));
+    let count = usize::from(request.gpus);
+    let gpus =
+        later.choose(request, not_yet, true).iter().chain(later.choose(request, open.minus(not_yet), true).iter());
+    lease(request, later.machine.id, gpus.take(count).collect())
+}
+
+/// Several machines, all of each, for a job that needs more GPUs than any has.
+pub fn several<'a>(request: &Request, machines: impl Iterator<Item = &'a Free> + Clone) -> Option<Lease> {
+    if request.share.is_some() || request.gpus == 0 || machines.clone().any(|left| left.has_as_many(request)) {
+        return None;
+    }
+    let mut missing = usize::from(request.gpus);
+    let mut taken: Vec<(MachineId, GpuSet)> = Vec::new();
+    for left in machines.filter(|left| left.is_all_open(request)) {
+        let all = left.machine.gpu_set();
+        if (1..=missing).contains(&all.len()) {
+            missing -= all.len();
+            taken.push((left.machine.id, all));
+        }
+    }
+    let (first, gpus) = *taken.first().filter(|_| missing == 0)?;
+    let beside = taken[1..].iter().map(|(machine, _)| *machine).collect();
+    Some(Lease { beside, ..lease(request, first, gpus) })
+}
+
+fn lease(request: &Request, machine: MachineId, gpus: GpuSet) -> Lease {
     let share = request.share.map(|share| HeldShare {
         milli: share.milli,
         vram_mib: match share.vram {
@@ -18,25 +66,12 @@ pub fn place<'a>(request: &Request, machines: impl Iterator<Item = &'a Free<'a>>
             Vram::Unsaid | Vram::Learned(_) => None,
         },
     });
-    Some(Lease {
-        machine: left.machine.id,
-        gpus: left.choose(request, gpus, left.packs(whole_waits)),
-        share,
-        cpus: request.cpus,
-        ram_mib: request.ram_mib,
-    })
-}
-
-/// GPUs of a machine that has room for the request, not fewer than it needs.
-pub fn room(request: &Request, left: &Free<'_>) -> Option<GpuSet> {
-    let gpus = left.open_to(request);
-    let enough = left.cpus >= request.cpus && left.ram_mib >= request.ram_mib.into();
-    (enough && gpus.len() >= usize::from(request.gpus)).then_some(gpus)
+    Lease { machine, gpus, beside: vec![], share, cpus: request.cpus, ram_mib: request.ram_mib }
 }
 
 /// What the machine that comes nearest lacks, where none has room: of those with GPUs enough the one with the most CPUs and memory, else
 /// the one with the most GPUs. All numbers are of one machine: what two have between them helps nobody.
-pub fn what_is_missing<'a>(request: &Request, machines: impl Iterator<Item = &'a Free<'a>>) -> Waiting {
+pub fn what_is_missing<'a>(request: &Request, machines: impl Iterator<Item = &'a Free>) -> Waiting {
     let near = machines.map(|left| (left.count(request), left.cpus, left.ram_mib)).max_by_key(|near| {
         let (count, cpus, ram_mib) = *near;
         let gpus = count.free.min(request.gpus);

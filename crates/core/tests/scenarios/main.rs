@@ -5,8 +5,8 @@
 //! machine gpus=2 cpus=8 ram=4096 memory=1024 prefer=1,0 shares=auto|pack|spread threshold=80
 //! gpu 1 fine|in-use|busy|locked|unreadable|mig|left-out|gone free=512 memory=2048 model=A100
 //! used abc.1 0 512                         memory of a run on GPU 0, as it is read
-//! policy pause-after-failures=3
-//! submit abc gpus=1 cpus=0 on=0,1 priority=-1 retries=2 hold force retry-on-timeout results
+//! policy pause-after-failures=3 patience=60s
+//! submit abc gpus=1 cpus=0 limit=5s on=0,1 priority=-1 retries=2 hold force retry-on-timeout results
 //!            gpus=0.5 vram=512 vram=auto same=7 ram=512 model=A100 after=abd,abe after-any=abf
 //! submit abc; submit abd                   several in one turn
 //! edit abc …                               the words of submit, all of them anew

@@ -9,6 +9,7 @@ use nexus_core::event::{Event, NewJob, Parent};
 use nexus_core::explain::Explainer;
 use nexus_core::ids::{JobId, MachineId, RunId, SweepId};
 use nexus_core::job::End;
+use nexus_core::learned::Learned;
 use nexus_core::machine::Machine;
 use nexus_core::policy::Policy;
 use nexus_core::reconcile::{Effect, Seen, reconcile};
@@ -40,7 +41,8 @@ struct Disk {
     ended: BTreeMap<JobId, bool>,
     specs: BTreeMap<JobId, (Same, Vec<Parent>)>,
     peaks: BTreeMap<RunId, u32>,
-    learned: BTreeMap<Same, u32>,
+    planned: BTreeMap<RunId, Time>,
+    learned: BTreeMap<Same, Learned>,
 }
 
 impl Disk {
@@ -52,10 +54,13 @@ impl Disk {
             Event::Peaked { run, mib } => {
                 self.peaks.insert(*run, *mib);
             }
-            Event::RunEnded { run, .. } => {
+            Event::Planned { run, at, .. } => drop(self.planned.insert(*run, *at)),
+            Event::RunEnded { run, outcome, at } => {
                 let peak = self.peaks.get(run).copied().unwrap_or(0);
-                let known = self.learned.entry(self.specs[&run.job].0).or_default();
-                *known = peak.max(*known);
+                let took = (*outcome == Outcome::Exited { code: 0 }).then(|| at.since(self.planned[run]));
+                if peak > 0 || took.is_some() {
+                    self.learned.entry(self.specs[&run.job].0).or_default().add(peak, took);
+                }
             }
             Event::JobEnded { job, end, .. } => {
                 self.ended.insert(*job, *end == End::Completed);
@@ -110,8 +115,12 @@ impl Scene {
         match verb {
             "wait" => self.now = self.now.after(typed::span(rest[0])),
             "policy" => {
-                let failures = typed::number(rest, "pause-after-failures").expect("the one setting there is here");
-                self.policy.pause_after_failures = failures as u32;
+                if let Some(failures) = typed::number(rest, "pause-after-failures") {
+                    self.policy.pause_after_failures = failures as u32;
+                }
+                if let Some(patience) = typed::value(rest, "patience") {
+                    self.policy.patience = typed::span(patience);
+                }
             }
             "restart" => self.restart(),
             other => panic!("no such verb: {other}"),
@@ -163,7 +172,7 @@ impl Scene {
         })
     }
 
-    /// As a service makes it of what was typed: with what became of the jobs it comes after, and what was learned.
+    /// As a service makes it of what was typed: with what became of the jobs it comes after.
     fn new_job(&self, words: &[&str]) -> NewJob {
         let mut new = typed::new_job(words, self.now);
         let ended = |parent: &Parent| self.world.job(parent.job).is_none();
@@ -171,7 +180,6 @@ impl Scene {
         let failed = new.needs.after.iter().filter(|parent| ended(parent)).find(|it| !it.any_end && !completed(it));
         new.needs.failed_parent = failed.map(|parent| parent.job);
         new.needs.after.retain(|parent| !ended(parent));
-        new.needs.learned_mib = self.disk.learned.get(&new.needs.same).copied().unwrap_or(0);
         new
     }
 
@@ -230,7 +238,7 @@ impl Scene {
     }
 
     fn why(&self) -> Vec<String> {
-        let mut explainer = Explainer::new(&self.world);
+        let mut explainer = Explainer::new(&self.world, &self.policy, self.now);
         let waiting = self.world.jobs().filter_map(|job| explainer.job(job.id).map(|why| (job.id, why)));
         waiting.map(|(job, why)| format!("{job}: {}", words::waiting(&why, self.now))).collect()
     }

@@ -20,10 +20,13 @@ pub fn indices(list: &str) -> impl Iterator<Item = u16> {
 /// Jobs that it comes after are named, whatever became of them.
 pub fn new_job(words: &[&str], now: Time) -> NewJob {
     let number = |name| number(words, name).unwrap_or(0);
+    let id: JobId = words[0].parse().expect("an id");
     let needs = Needs {
         request: request(words),
-        same: Same(number("same")),
-        learned_mib: 0,
+        // Without one, a command of its own.
+        same: Same(
+            value(words, "same").map_or_else(|| -1 - id.number() as i64, |same| same.parse().expect("a number")),
+        ),
         limit: value(words, "limit").map(span),
         retries: number("retries") as u32,
         retry_on_timeout: words.contains(&"retry-on-timeout"),
@@ -32,7 +35,7 @@ pub fn new_job(words: &[&str], now: Time) -> NewJob {
         failed_parent: None,
     };
     NewJob {
-        id: words[0].parse().expect("an id"),
+        id,
         needs,
         sweep: value(words, "sweep").map(|id| InSweep {
             id: SweepId(id.parse().expect("a number")),

@@ -108,6 +108,8 @@ pub fn waiting(waiting: &Waiting, now: Time) -> String {
             });
             format!("needs {}, {}{}{}", request(asked), passing(count), never(count), most.unwrap_or_default())
         }
+        Waiting::Kept { job, at: Some(at) } => format!("kept for {job}, which starts in {}s", at.since(now).as_secs()),
+        Waiting::Kept { job, at: None } => format!("kept for {job}"),
         Waiting::NoSuchCpus { need, exist } => format!("needs {need} CPUs, only {exist} exist"),
         Waiting::Cpus { need, free } => format!("needs {need} CPUs, {free} free"),
         Waiting::NoSuchRam { need_mib, exist_mib } => format!("needs {need_mib} MiB of memory, only {exist_mib} exist"),

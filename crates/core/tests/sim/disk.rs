@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use nexus_core::event::{Event, Needs, NewJob, Parent, QueuePause, Requeue};
 use nexus_core::ids::{JobId, MachineId, RunId, SweepId};
 use nexus_core::job::{End, Job, Place, Retries, State};
+use nexus_core::learned::Learned;
 use nexus_core::request::{Raise, Request, Same};
-use nexus_core::run::{Phase, Run};
+use nexus_core::run::{Outcome, Phase, Run};
 use nexus_core::sweep::{First, InSweep, Stopped, Sweep};
 use nexus_core::time::Time;
 use nexus_core::world::World;
@@ -19,8 +20,7 @@ pub struct Disk {
     asked: BTreeMap<JobId, Request>,
     /// The jobs that live ones come after, ended or not.
     pub after: BTreeMap<JobId, Vec<Parent>>,
-    /// The most memory of runs of a command.
-    pub learned: BTreeMap<Same, u32>,
+    pub learned: BTreeMap<Same, Learned>,
     pub ended: BTreeMap<JobId, End>,
     pub queue_pause: Option<QueuePause>,
     pub paused_gpus: BTreeSet<(MachineId, String)>,
@@ -79,6 +79,7 @@ impl Disk {
                     let job = self.job(*id);
                     let request = Request { within: job.request.within, ..needs.request };
                     (job.request, job.raise, job.same) = (request, None, needs.same);
+                    job.limit = needs.limit;
                     (job.retries.allowed, job.retries.on_timeout) = (needs.retries, needs.retry_on_timeout);
                     job.copies = needs.copies;
                 }
@@ -86,8 +87,14 @@ impl Disk {
             Event::Planned { run, lease, at } => {
                 let job = self.job(run.job);
                 job.runs = run.number;
-                let planned =
-                    Run { id: *run, lease: *lease, planned_at: *at, phase: Phase::Starting, stop: None, peak_mib: 0 };
+                let planned = Run {
+                    id: *run,
+                    lease: lease.clone(),
+                    planned_at: *at,
+                    phase: Phase::Starting,
+                    stop: None,
+                    peak_mib: 0,
+                };
                 job.state = State::Active(Box::new(planned));
             }
             Event::Running { run, pid, at } => self.active(*run).phase = Phase::Running { pid: *pid, since: *at },
@@ -120,10 +127,13 @@ impl Disk {
             Event::GpuResumed { machine, uuid, .. } => {
                 assert!(self.paused_gpus.remove(&(*machine, uuid.clone())), "{uuid} was not paused");
             }
-            Event::RunEnded { run, .. } => {
-                let (same, peak_mib) = (self.jobs[&run.job].same, self.active(*run).peak_mib);
-                let known = self.learned.entry(same).or_default();
-                *known = peak_mib.max(*known);
+            Event::RunEnded { run, outcome, at } => {
+                let (same, ended) = (self.jobs[&run.job].same, self.active(*run));
+                let took = (*outcome == Outcome::Exited { code: 0 }).then(|| at.since(ended.planned_at));
+                let peak_mib = ended.peak_mib;
+                if peak_mib > 0 || took.is_some() {
+                    self.learned.entry(same).or_default().add(peak_mib, took);
+                }
             }
             Event::CopyStopped { .. } | Event::MachineRead(_) | Event::DiskFull { .. } | Event::Stopping => {}
         }
@@ -140,6 +150,8 @@ impl Disk {
             request: Request { within: limited, ..new.needs.request },
             raise: None,
             same: new.needs.same,
+            limit: new.needs.limit,
+            since: new.at,
             sweep,
             place: Place { priority: i64::from(new.priority), turn: self.next_turn },
             retries: Retries {

@@ -70,7 +70,7 @@ impl Model {
     /// As after a decision, which lets in those whose time has come.
     fn why(&mut self) -> Option<Waiting> {
         self.world.advance(self.now);
-        Explainer::new(&self.world).job(self.job)
+        Explainer::new(&self.world, &Policy::default(), self.now).job(self.job)
     }
 
     /// False where nothing that happens to this process could.
@@ -119,6 +119,7 @@ impl Model {
                 assert!(*exist_mib < u64::from(*need_mib), "{} needs {need_mib} MiB of {exist_mib}", self.job);
                 self.machines(|machine| machine.ram_mib = machine.ram_mib.max((*need_mib).into()));
             }
+            Waiting::Kept { .. } => unreachable!("nobody else waits"),
             Waiting::Next => unreachable!("nothing is in the way"),
         }
         true

@@ -80,7 +80,7 @@ fn share_of(request: &Request, disk: &Disk, read: &Machine) -> Option<HeldShare>
         Vram::Mib(mib) => Some(mib),
         // Alone, until a run of the same command was seen, and where no card has that much.
         Vram::Learned(same) => {
-            let peak = disk.learned.get(&same).copied().unwrap_or(0);
+            let peak = disk.learned.get(&same).map_or(0, |known| known.peak_mib);
             let wanted = (peak * 11).div_ceil(10);
             let known = peak > 0 && u64::from(wanted) <= most_memory(request, read);
             Some(known.then_some(wanted)?)

@@ -25,7 +25,7 @@ struct Destiny {
 /// Things on their way, and when they arrive.
 type Timed<T> = Vec<(Time, T)>;
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Order {
     Launch(RunId, Lease),
     Stop(RunId),
@@ -55,7 +55,7 @@ impl Node {
         let delay = if chance.one_in(3) { chance.below(4_000) } else { chance.below(50) };
         let lands = later(now, delay);
         match effect {
-            Effect::Start { run, lease } => self.orders.push((lands, Order::Launch(*run, *lease))),
+            Effect::Start { run, lease } => self.orders.push((lands, Order::Launch(*run, lease.clone()))),
             Effect::Stop { run } => self.orders.push((lands, Order::Stop(*run))),
             Effect::Observe { run, ran } => self.observe(*run, *ran, chance, now),
             Effect::Copy { job } => {
@@ -105,7 +105,7 @@ impl Node {
     /// Memory that living runs have on each of their GPUs.
     pub fn usage(&self, now: Time) -> Vec<(RunId, Lease, u32)> {
         let mib = |destiny: &Destiny| if now < destiny.took_at { destiny.memory_mib / 3 } else { destiny.memory_mib };
-        self.living.iter().map(|(run, destiny)| (*run, destiny.lease, mib(destiny))).collect()
+        self.living.iter().map(|(run, destiny)| (*run, destiny.lease.clone(), mib(destiny))).collect()
     }
 
     /// The engine is gone: of what was on its way, some arrives nevertheless, and some at the next engine.
@@ -134,12 +134,12 @@ impl Node {
             self.never_begins(run, outcome, chance, now);
             return None;
         }
-        self.ledger.begins(run, lease, now);
+        self.ledger.begins(run, lease.clone(), now);
         let destiny = Destiny {
             at: later(now, lifetime(chance)),
             outcome: natural_end(self.faults, chance),
-            lease,
             memory_mib: appetite(&lease, chance),
+            lease,
             took_at: later(now, chance.below(3_000)),
         };
         self.living.insert(run, destiny);
@@ -172,7 +172,7 @@ impl Node {
             Some(entry) if entry.forgotten => Report::NotStarted { run, ran },
             Some(entry) => match &entry.ended {
                 Some((at, outcome)) => Report::Ended { run, outcome: outcome.clone(), at: *at },
-                None => Report::Started { run, pid: 1, at: entry.began.expect("what lives began").0 },
+                None => Report::Started { run, pid: 1, at: entry.began.as_ref().expect("what lives began").0 },
             },
         };
         self.deliver(answer.clone(), chance.below(2_000), now);

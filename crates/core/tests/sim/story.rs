@@ -1,6 +1,6 @@
 //! One seed's story: an engine that applies, decides, commits and acts, and everything that befalls it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use nexus_core::apply::{self, Command, Refusal, Report, Revision};
 use nexus_core::check::check;
@@ -12,7 +12,7 @@ use nexus_core::job::{End, Job, State};
 use nexus_core::machine::Machine;
 use nexus_core::policy::Policy;
 use nexus_core::reconcile::{Seen, reconcile};
-use nexus_core::request::{Request, Same, Vram};
+use nexus_core::request::{Request, Vram};
 use nexus_core::run::Phase;
 use nexus_core::time::Time;
 use nexus_core::waiting::Waiting;
@@ -41,20 +41,9 @@ struct Batch {
     reports: Vec<Report>,
     /// What callers are told once all of it is on disk.
     answers: Vec<(Command, Result<(), Refusal>)>,
-    /// With what this batch adds.
-    learned: BTreeMap<Same, u32>,
 }
 
 impl Batch {
-    /// What the end of a run tells of its command.
-    fn learn(&mut self, world: &World, report: &Report) {
-        let (Report::Ended { run, .. } | Report::NotStarted { run, ran: true }) = report else { return };
-        if let Some(ended) = world.run(*run) {
-            let known = self.learned.entry(world.job(run.job).expect("a run has a job").same).or_default();
-            *known = ended.peak_mib.max(*known);
-        }
-    }
-
     fn end_of(&self, job: JobId) -> Option<&End> {
         self.events.iter().find_map(|event| match event {
             Event::JobEnded { job: ended, end, .. } if *ended == job => Some(end),
@@ -251,14 +240,13 @@ impl Story {
     }
 
     fn apply_and_decide(&mut self, engine: &mut Engine, commands: Vec<Command>) -> Batch {
-        let mut batch = Batch { events: vec![], reports: vec![], answers: vec![], learned: self.disk.learned.clone() };
+        let mut batch = Batch { events: vec![], reports: vec![], answers: vec![] };
         let reading = self.reading.take();
         reading.iter().for_each(|machine| self.rules.reading(machine));
         let arrived = self.node.arrived(&mut self.chance, self.now);
         let disk = Report::Disk { full: self.no_room_on_disk };
         for report in reading.map(Report::Machine).into_iter().chain([disk]).chain(arrived) {
             self.note(format_args!("report {report:?}"));
-            batch.learn(&engine.world, &report);
             batch.events.extend(apply::report(&mut engine.world, report.clone(), &self.policy, self.now));
             batch.reports.push(report);
         }
@@ -283,13 +271,12 @@ impl Story {
         assert!(planned.is_empty() || !closed, "planned while nothing may start: {planned:?}");
         batch.events.extend(planned);
         check(&engine.world).unwrap_or_else(|broken| panic!("after decide: {broken}"));
-        nothing_that_fits_waits(&engine.world);
+        nothing_that_fits_waits(&engine.world, &self.policy, self.now);
         explanations_lead_to_a_start(&engine.world, &mut self.curiosity, self.now, self.questions);
         batch
     }
 
-    /// As the service makes it of what was wished: with what became of the jobs that are to come before, and what was
-    /// learned.
+    /// As the service makes it of what was wished: with what became of the jobs that are to come before.
     fn known(&self, mut command: Command, world: &World, batch: &Batch) -> Command {
         let needs: Vec<&mut Needs> = match &mut command {
             Command::Submit(jobs) => jobs.iter_mut().map(|new| &mut new.needs).collect(),
@@ -300,7 +287,6 @@ impl Story {
             _ => vec![],
         };
         for needs in needs {
-            needs.learned_mib = batch.learned.get(&needs.same).copied().unwrap_or(0);
             for parent in std::mem::take(&mut needs.after) {
                 match batch.end_of(parent.job).or(self.disk.ended.get(&parent.job)) {
                     None if world.job(parent.job).is_some() => needs.after.push(parent),
@@ -444,8 +430,8 @@ fn can_ever_run(job: &Job, disk: &Disk) -> bool {
     fits && parents.all(|parent| can_ever_run(parent, disk))
 }
 
-fn nothing_that_fits_waits(world: &World) {
-    let mut explainer = Explainer::new(world);
+fn nothing_that_fits_waits(world: &World, policy: &Policy, now: Time) {
+    let mut explainer = Explainer::new(world, policy, now);
     for job in world.jobs() {
         let waiting = explainer.job(job.id);
         assert_ne!(waiting, Some(Waiting::Next), "{} fits and was not planned", job.id);

@@ -1,5 +1,7 @@
 //! Users: what they ask for, sensible or not.
 
+use std::time::Duration;
+
 use nexus_core::apply::{Command, Edit, Revision};
 use nexus_core::event::{Needs, NewJob, Parent};
 use nexus_core::ids::{JobId, MachineId, SweepId};
@@ -83,7 +85,8 @@ impl Users {
         let after = parents.into_iter().map(|job| Parent { job, any_end: chance.one_in(3) }).collect();
         let (retries, retry_on_timeout) = (chance.pick(&[0, 0, 0, 1, 3]), chance.one_in(2));
         let copies = chance.one_in(3);
-        Needs { request, same, retries, retry_on_timeout, copies, after, ..Needs::default() }
+        let limit = chance.pick(&[None, None, Some(2), Some(70)]).map(Duration::from_secs);
+        Needs { request, same, limit, retries, retry_on_timeout, copies, after, ..Needs::default() }
     }
 
     fn job(&mut self, disk: &Disk, chance: &mut Chance, now: Time) -> NewJob {

@@ -2,6 +2,7 @@
 //! transaction of their own, and one that fails is nobody else's failure.
 
 use nexus_api::problem::Problem;
+use nexus_core::request::Same;
 
 use super::{Engine, Turn};
 use crate::home;
@@ -19,6 +20,9 @@ impl Engine {
         let (world, new) = (&self.world, &turn.batch.new);
         let is_live = |id| world.job(id).is_some() || new.contains_key(&id);
         let took = self.store.take_over(jobs, is_live).map_err(|error| error.problem())?;
+        for (job, _) in jobs.iter().zip(&took).filter(|(_, took)| **took == Took::Taken) {
+            job.runs.iter().for_each(|run| self.world.learn(Same(job.same), run.peak_mib.unwrap_or(0), run.took));
+        }
         let taken = took.iter().filter(|took| **took == Took::Taken).count();
         if taken > 0 {
             let noun = if taken == 1 { "job" } else { "jobs" };

@@ -6,6 +6,7 @@ use nexus_api::problem::Problem;
 use nexus_api::results::Found;
 use nexus_core::apply::{Command, Report};
 use nexus_core::ids::{JobId, RunId};
+use nexus_core::policy::Policy;
 use nexus_core::request::GpuSet;
 use nexus_core::time::Time;
 use nexus_core::world::World;
@@ -26,7 +27,7 @@ pub type NoteOf = Box<dyn FnOnce(&[JobId]) -> (&'static str, String) + Send>;
 pub type Reply<T> = oneshot::Sender<Result<T, Problem>>;
 
 /// Asked of what the engine knows.
-pub type Question = Box<dyn FnOnce(&World, &Gpus) + Send>;
+pub type Question = Box<dyn FnOnce(&World, &Gpus, &Policy) + Send>;
 
 pub enum Message {
     /// A note may be kept beside the jobs, made from their ids: both are on disk, or neither.

@@ -10,7 +10,7 @@ use nexus_core::apply::{self, Command};
 use nexus_core::event::{Event, Needs, NewJob, Parent};
 use nexus_core::ids::JobId;
 use nexus_core::job::End;
-use nexus_core::request::{Same, Share, Vram};
+use nexus_core::request::Same;
 use nexus_core::sweep::InSweep;
 
 use super::{Engine, Turn};
@@ -90,8 +90,7 @@ impl Engine {
         Ok(ids.into_iter().collect())
     }
 
-    /// All that scheduling needs of a spec: what it says, what was learned of its command, what became of the jobs
-    /// that it comes after. `fresh`: jobs that come with it.
+    /// All that scheduling needs of a spec: what it says, and what became of the jobs that it comes after. `fresh`: jobs that come with it.
     pub(super) fn needs(
         &self,
         spec: &JobSpec,
@@ -100,9 +99,6 @@ impl Engine {
         turn: &Turn,
     ) -> Result<Needs, Problem> {
         let mut needs = words::needs(spec, same);
-        if let Some(Share { vram: Vram::Learned(same), .. }) = needs.request.share {
-            needs.learned_mib = self.store.learned(same).map_err(|error| error.problem())?;
-        }
         for (id, any_end) in parents(spec) {
             let no_such_job = || Problem::NoSuchJob { id: id.to_string() };
             let parent: JobId = id.parse().map_err(|_| no_such_job())?;

@@ -9,9 +9,9 @@ use nexus_api::jobs::{
     Job, JobDetail, JobQuery, JobSpec, Note, Rerun, State as Word, Submitted, Waiting as WaitingWord,
 };
 use nexus_api::problem::Problem;
-use nexus_core::explain::Explainer;
+use nexus_core::event::Needs;
 use nexus_core::ids::JobId;
-use nexus_core::request::{GpuSet, Request};
+use nexus_core::request::GpuSet;
 use nexus_core::waiting::Waiting;
 use serde::Deserialize;
 
@@ -326,19 +326,19 @@ impl App {
             .iter()
             .map(|spec| {
                 let before: Vec<JobId> = parents(spec).filter_map(|(id, _)| id.parse().ok()).collect();
-                (words::needs(spec, same(spec)).request, before)
+                (words::needs(spec, same(spec)), before)
             })
             .collect();
         let answers: Vec<(Waiting, Option<GpuSet>)> = self
-            .ask(move |world| {
-                let mut explainer = Explainer::new(world);
-                let mut answer = |(request, before): &(Request, Vec<JobId>)| {
+            .explain(move |world, explainer| {
+                let mut answer = |(needs, before): &(Needs, Vec<JobId>)| {
                     let live: Vec<JobId> = before.iter().copied().filter(|id| world.job(*id).is_some()).collect();
                     if !live.is_empty() {
                         return (Waiting::After { count: live.len() as u64, jobs: live }, None);
                     }
-                    let gpus = explainer.place(request).map(|lease| lease.gpus);
-                    (explainer.request(request), gpus)
+                    let gpus = explainer.place(&needs.request).map(|lease| lease.gpus);
+                    let longest = needs.limit.or_else(|| world.learned(needs.same).longest());
+                    (explainer.request(&needs.request, longest), gpus)
                 };
                 asked.iter().map(&mut answer).collect()
             })

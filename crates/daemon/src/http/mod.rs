@@ -42,6 +42,7 @@ use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 use nexus_core::explain::Explainer;
 use nexus_core::ids::JobId;
+use nexus_core::policy::Policy;
 use nexus_core::time::Time;
 use nexus_core::world::World;
 use tokio::net::{UnixListener, UnixStream};
@@ -55,7 +56,7 @@ use crate::reload::Reload;
 use crate::results::Copier;
 use crate::service_screen::ServiceScreen;
 use crate::store::{Reader, Readers};
-use crate::words;
+use crate::{clock, words};
 
 /// A submission of a hundred thousand jobs fits; a client that pours without end does not.
 const BODY_LIMIT: usize = 512 << 20;
@@ -144,6 +145,20 @@ impl App {
         self.ask_gpus(move |world, _| question(world)).await
     }
 
+    /// The same, with one who knows why jobs wait.
+    async fn explain<T, F>(&self, question: F) -> Result<T, Problem>
+    where
+        T: Send + 'static,
+        F: FnOnce(&World, &mut Explainer) -> T + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let explain = move |world: &World, _: &Gpus, policy: &Policy| {
+            drop(reply.send(question(world, &mut Explainer::new(world, policy, clock::now()))));
+        };
+        self.post(Message::Ask(Box::new(explain)))?;
+        answer.await.map_err(|_| Problem::Stopping)
+    }
+
     /// The same, with what was read of the GPUs.
     async fn ask_gpus<T, F>(&self, question: F) -> Result<T, Problem>
     where
@@ -151,7 +166,7 @@ impl App {
         F: FnOnce(&World, &Gpus) -> T + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        self.post(Message::Ask(Box::new(move |world, gpus| drop(reply.send(question(world, gpus))))))?;
+        self.post(Message::Ask(Box::new(move |world, gpus, _| drop(reply.send(question(world, gpus))))))?;
         answer.await.map_err(|_| Problem::Stopping)
     }
 
@@ -160,8 +175,7 @@ impl App {
         if ids.is_empty() {
             return Ok(BTreeMap::new());
         }
-        self.ask(move |world| {
-            let mut explainer = Explainer::new(world);
+        self.explain(move |_, explainer| {
             let answer = |id: String| {
                 let waiting = explainer.job(id.parse::<JobId>().ok()?)?;
                 Some((id, words::waiting(&waiting)))

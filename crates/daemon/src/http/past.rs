@@ -209,16 +209,19 @@ fn past_run(run: &Run, simulated: bool, id: JobId, log_dir: &Path) -> Result<Pas
     };
     let at = |field: &str, text: &Option<String>| text.as_deref().map(|text| time(field, text)).transpose();
     let part = run.part.map(|part| part.milli().ok_or(format!("attempt {}: {part} is no part", run.attempt)));
+    let (planned_at, ended_at) = (time("planned_at", &run.planned_at)?, at("ended_at", &run.ended_at)?);
+    let completed = run.outcome.as_ref().is_some_and(|outcome| outcome.word == "completed");
     Ok(PastRun {
+        took: ended_at.filter(|_| completed).map(|at| at.since(planned_at)),
         number: run.attempt,
         machine: run.machine.clone(),
         gpus: run.gpus.iter().copied().collect::<GpuSet>().to_string(),
         simulated,
         dir: of_run(log_dir, id.as_str(), run.attempt).to_string_lossy().into_owned(),
-        planned_at: time("planned_at", &run.planned_at)?,
+        planned_at,
         pid: run.pid,
         started_at: at("started_at", &run.started_at)?,
-        ended_at: at("ended_at", &run.ended_at)?,
+        ended_at,
         outcome: run.outcome.as_ref().map(|it| serde_json::to_string(it).expect("an outcome is plain data")),
         // Memory alone is a share without a part.
         milli: part.transpose()?.or(run.vram_mib.map(|_| 0)),

@@ -81,7 +81,7 @@ impl Importer {
     /// GPUs that are here; none where they cannot be known now.
     fn gpus(&self) -> Result<Option<GpuSet>, Problem> {
         self.ask(|reply| {
-            Message::Ask(Box::new(move |world, gpus| {
+            Message::Ask(Box::new(move |world, gpus, _| {
                 let known = match gpus.error() {
                     Some(_) => None,
                     None => {

@@ -157,6 +157,7 @@ mod tests {
         let lease = |milli, vram_mib| Lease {
             machine: MachineId::LOCAL,
             gpus: GpuSet::EMPTY,
+            beside: vec![],
             share: Some(nexus_core::run::HeldShare { milli, vram_mib }),
             cpus: 0,
             ram_mib: 0,

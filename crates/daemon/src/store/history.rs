@@ -4,12 +4,16 @@
 //! submitted here, and the order of the queue has nothing to do with them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use nexus_api::jobs::State;
 use nexus_core::ids::JobId;
+use nexus_core::learned::Learned;
+use nexus_core::request::Same;
 use nexus_core::time::Time;
 use rusqlite::{Transaction, TransactionBehavior, params};
 
+use super::learned;
 use super::left::Left;
 use super::{CACHE_KIB, Connection, Store, StoreError};
 
@@ -60,6 +64,8 @@ pub struct PastRun {
     pub milli: Option<u16>,
     pub vram_mib: Option<u32>,
     pub peak_mib: Option<u32>,
+    /// If it completed.
+    pub took: Option<Duration>,
 }
 
 /// What became of one.
@@ -81,7 +87,13 @@ impl Store {
         let fail = |source| StoreError::Write { path: path.clone(), source };
         self.make_room(true).map_err(fail)?;
         let transaction = self.db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
-        let mut writer = Writer { db: &transaction, next: self.next_past, env: None, ended: BTreeMap::new() };
+        let mut writer = Writer {
+            db: &transaction,
+            next: self.next_past,
+            env: None,
+            ended: BTreeMap::new(),
+            learned: BTreeMap::new(),
+        };
         let mut took = Vec::with_capacity(jobs.len());
         for job in jobs {
             took.push(match is_live(job.id) {
@@ -131,6 +143,8 @@ struct Writer<'a> {
     env: Option<(&'a str, i64)>,
     /// How many ended in each way.
     ended: BTreeMap<State, i64>,
+    /// What runs of them were like.
+    learned: BTreeMap<Same, Learned>,
 }
 
 impl<'a> Writer<'a> {
@@ -196,7 +210,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Its directory is this home's to clear, and there is nothing in it to be cleared.
-    fn past_run(&self, n: i64, same: i64, run: &PastRun) -> rusqlite::Result<()> {
+    fn past_run(&mut self, n: i64, same: i64, run: &PastRun) -> rusqlite::Result<()> {
         self.run(
             "INSERT INTO runs (n, number, machine, gpus, cpus, simulated, dir, planned_at, pid, started_at, ended_at,
                                outcome, tidied, milli, vram_mib, peak_mib)
@@ -218,13 +232,7 @@ impl<'a> Writer<'a> {
                 run.peak_mib
             ],
         )?;
-        if let Some(peak_mib) = run.peak_mib {
-            self.run(
-                "INSERT INTO learned VALUES (?1, ?2)
-                 ON CONFLICT (same) DO UPDATE SET peak_mib = max(peak_mib, excluded.peak_mib)",
-                params![same, peak_mib],
-            )?;
-        }
+        self.learned.entry(Same(same)).or_default().add(run.peak_mib.unwrap_or(0), run.took);
         Ok(())
     }
 
@@ -244,6 +252,9 @@ impl<'a> Writer<'a> {
     fn totals(&self) -> rusqlite::Result<()> {
         for (state, count) in &self.ended {
             self.run("UPDATE totals SET count = count + ?2 WHERE state = ?1", params![state.word(), count])?;
+        }
+        for (same, learned) in &self.learned {
+            learned::add(self.db, *same, learned)?;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 mod export;
 mod fill;
 mod history;
+mod learned;
 mod left;
 mod narrow;
 mod read;
@@ -59,6 +60,7 @@ const MIGRATIONS: &[Step] = &[
     Step { sql: include_str!("sharing.sql"), fill: fill::identities },
     Step { sql: include_str!("watches.sql"), fill: |_| Ok(()) },
     Step { sql: include_str!("sweeps.sql"), fill: |_| Ok(()) },
+    Step { sql: include_str!("times.sql"), fill: |_| Ok(()) },
 ];
 
 /// Statements the engine and a reader use over and over are prepared once.

@@ -1,19 +1,19 @@
 //! Brings the World back from disk: live jobs and their current runs.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use nexus_api::jobs::JobSpec;
 use nexus_core::event::{Parent, QueuePause};
 use nexus_core::ids::{JobId, MachineId, RunId, SweepId};
 use nexus_core::job::{Job, Place, Retries, State};
-use nexus_core::request::{GpuSet, Request, Same, Share, Vram};
+use nexus_core::request::{GpuSet, Request, Same};
 use nexus_core::run::{HeldShare, Lease, Phase, Run, StopCause};
 use nexus_core::time::Time;
 use nexus_core::world::World;
 use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Row, params};
 
+use super::learned;
 use super::spec::Specs;
 use super::write::{machine_named, raise};
 use super::{Store, StoreError};
@@ -28,7 +28,7 @@ impl Store {
                 "SELECT jobs.id, jobs.state, spec, place_priority, turn, retries_used, start_failures, jobs.runs,
                         not_before, runs.gpus, runs.cpus, runs.planned_at, runs.pid, runs.started_at, runs.stop,
                         runs.milli, runs.vram_mib, runs.ram_mib, runs.peak_mib, same, raised, shared,
-                        sweep, sweeps.max_running IS NOT NULL, runs.ended_at
+                        sweep, sweeps.max_running IS NOT NULL, runs.ended_at, jobs.submitted_at
                  FROM jobs LEFT JOIN runs ON runs.n = jobs.n AND runs.number = jobs.runs
                       LEFT JOIN sweeps ON sweeps.n = jobs.sweep
                  WHERE jobs.ended_at IS NULL",
@@ -42,30 +42,18 @@ impl Store {
             .map_err(fail)?;
         let mut parents = Vec::new();
         let mut jobs = Vec::with_capacity(rows.len());
-        let mut asked: BTreeSet<Same> = BTreeSet::new();
         for (job, after) in rows {
             if !after.is_empty() && job.state.waits() {
                 parents.push((job.id, after));
             }
-            if let Some(Share { vram: Vram::Learned(same), .. }) = job.request.share {
-                asked.insert(same);
-            }
             jobs.push(job);
         }
-        let learned: Vec<(Same, u32)> =
-            asked.into_iter().map(|same| Ok((same, self.learned(same)?))).collect::<Result<_, StoreError>>()?;
         let world = World::restore(jobs, self.queue_pause()?, self.next_n);
-        let world = world.with_paused_gpus(self.paused_gpus()?).with_parents(parents).with_learned(learned);
+        let world = world
+            .with_paused_gpus(self.paused_gpus()?)
+            .with_parents(parents)
+            .with_learned(learned::all(&self.db).map_err(fail)?);
         Ok(world.with_sweeps(self.live_sweeps()?))
-    }
-
-    /// The most memory that runs of a command had on one GPU; 0 where none is known.
-    pub fn learned(&self, same: Same) -> Result<u32, StoreError> {
-        let peak = self
-            .db
-            .prepare_cached("SELECT peak_mib FROM learned WHERE same = ?1")
-            .and_then(|mut found| found.query_row([same.0], |row| row.get(0)).optional());
-        Ok(peak.map_err(|source| self.read_error(source))?.unwrap_or(0))
     }
 
     fn queue_pause(&self) -> Result<Option<QueuePause>, StoreError> {
@@ -131,6 +119,8 @@ fn job(row: &Row, spec: &JobSpec) -> rusqlite::Result<(Job, Vec<Parent>)> {
         request: Request { within: sweep.filter(|_| limited), ..needs.request.raised(raise) },
         raise,
         same,
+        limit: needs.limit,
+        since: Time(row.get(25)?),
         sweep,
         place: Place { priority: row.get(3)?, turn: row.get(4)? },
         retries: Retries {
@@ -157,6 +147,7 @@ fn run(row: &Row, id: RunId) -> rusqlite::Result<Run> {
         lease: Lease {
             machine: MachineId::LOCAL,
             gpus,
+            beside: vec![],
             share: milli.map(|milli| HeldShare { milli, vram_mib }),
             cpus: row.get(10)?,
             ram_mib: row.get(17)?,

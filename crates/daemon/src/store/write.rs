@@ -11,11 +11,13 @@ use nexus_api::run_dir;
 use nexus_core::event::{Event, NewJob, QueuePause, Requeue};
 use nexus_core::ids::{JobId, MachineId, RunId, SweepId};
 use nexus_core::job::{End, Failure};
-use nexus_core::request::{GpuSet, Raise};
+use nexus_core::learned::Learned;
+use nexus_core::request::{GpuSet, Raise, Same};
 use nexus_core::run::{Lease, Outcome, StopCause};
 use nexus_core::time::Time;
 use rusqlite::{CachedStatement, OptionalExtension, Transaction, TransactionBehavior, params};
 
+use super::learned;
 use super::left::Copied;
 use super::spec::{Specs, StoredSpec, common, common_text, env_text, have_in_common, numbered, own_text, stored_spec};
 use super::{NewSweepRow, Store, StoreError, VariableChange, WatchChange};
@@ -477,19 +479,19 @@ impl Writer<'_> {
     }
 
     fn run_ended(&mut self, run: RunId, outcome: &Outcome, at: Time) -> rusqlite::Result<()> {
-        let (stop, peak_mib): (Option<String>, Option<u32>) = self
+        let (stop, peak_mib, planned_at, same): (Option<String>, Option<u32>, i64, i64) = self
             .db
             .prepare_cached(
-                "SELECT stop, peak_mib FROM runs WHERE n = (SELECT n FROM jobs WHERE id = ?1) AND number = ?2",
+                "SELECT stop, peak_mib, planned_at, same FROM jobs JOIN runs ON runs.n = jobs.n AND number = ?2
+                 WHERE id = ?1",
             )?
-            .query_row(params![run.job.as_str(), run.number], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        if let Some(peak_mib) = peak_mib {
-            self.run(
-                "INSERT INTO learned SELECT same, ?2 FROM jobs WHERE id = ?1
-                 ON CONFLICT (same) DO UPDATE SET peak_mib = max(peak_mib, excluded.peak_mib)",
-                params![run.job.as_str(), peak_mib],
-            )?;
-        }
+            .query_row(params![run.job.as_str(), run.number], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+            })?;
+        let took = (*outcome == Outcome::Exited { code: 0 }).then(|| at.since(Time(planned_at)));
+        let mut learned = Learned::default();
+        learned.add(peak_mib.unwrap_or(0), took);
+        learned::add(self.db, Same(same), &learned)?;
         let stop = stop.as_deref().map(|word| if word == "user" { StopCause::User } else { StopCause::Stopped });
         let told = serde_json::to_string(&words::run_outcome(outcome, stop)).expect("an outcome is plain data");
         self.run(

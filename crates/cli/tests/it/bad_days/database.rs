@@ -35,6 +35,8 @@ const TO_FORMAT_4: &str = "
     INSERT INTO old_secrets SELECT hash, data FROM secrets; DROP TABLE secrets;
     ALTER TABLE old_secrets RENAME TO secrets;
     CREATE INDEX jobs_by_env ON jobs (env); CREATE INDEX jobs_by_secrets ON jobs (secrets) WHERE secrets IS NOT NULL;
+    ALTER TABLE learned DROP COLUMN runs; ALTER TABLE learned DROP COLUMN total_ms;
+    ALTER TABLE learned DROP COLUMN longest_ms;
     DROP TABLE specs; DROP TABLE sweeps; DROP TABLE variables; DROP TABLE variables_needed;
     PRAGMA user_version = 4";
 
