@@ -242,6 +242,19 @@ impl Free {
         nothing_held && self.open_to(request).len() == self.rooms.len()
     }
 
+    /// Thousandths of each GPU that can be had, now or once jobs of ours have ended: nothing of one that takes none.
+    pub fn left_milli(&self) -> Vec<u16> {
+        let left = |room: &Room| match room.alone || room.paused || room.obstacle.is_some() {
+            true => 0,
+            false => {
+                let of_memory = (room.left_mib() * u64::from(WHOLE_MILLI)).checked_div(room.memory_mib);
+                let of_memory = of_memory.map_or(WHOLE_MILLI, |milli| milli.min(WHOLE_MILLI.into()) as u16);
+                of_memory.min(WHOLE_MILLI.saturating_sub(room.milli))
+            }
+        };
+        self.rooms.iter().map(left).collect()
+    }
+
     fn allowed(&self, request: &Request) -> impl Iterator<Item = (&Room, &Gpu)> {
         let on = request.on;
         self.rooms.iter().zip(&self.machine.gpus).filter(move |(room, _)| on.is_none_or(|on| on.contains(room.index)))

@@ -1,7 +1,7 @@
 //! Replays a workload in virtual time: every decision is that of a living queue.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
 use crate::apply::{self, Command, Report};
@@ -77,7 +77,10 @@ pub fn replay(machines: &[Machine], arrivals: &[Arrival], order: Order, policy: 
 
 /// Whether there was room for each as it came. None of them ends, and what finds no room is dropped.
 pub fn pack(machines: &[Machine], requests: &[Request]) -> Vec<bool> {
-    let (mut world, policy, now) = (world_of(machines), Policy::default(), Time::default());
+    let mut counts: BTreeMap<Request, u64> = BTreeMap::new();
+    requests.iter().for_each(|request| *counts.entry(*request).or_default() += 1);
+    let mut world = world_of(machines).with_requests(&counts);
+    let (policy, now) = (Policy::default(), Time::default());
     let started = |(number, request): (usize, &Request)| {
         let arrival = Arrival { at: now, takes: Duration::MAX, limit: None, priority: 0, request: *request };
         enter(&mut world, number, &arrival, Order::Fifo);

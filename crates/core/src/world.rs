@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::decide::pack::Packing;
 use crate::event::{Event, Needs, NewJob, Parent, QueuePause, Requeue};
 use crate::free::Free;
 use crate::ids::{JobId, MachineId, RunId, SweepId};
@@ -42,6 +43,7 @@ pub struct World {
     free: BTreeMap<MachineId, Free>,
     /// A job may have several machines, all of each.
     joins: bool,
+    packing: Packing,
     /// By the card, not by its number.
     paused_gpus: BTreeSet<(MachineId, String)>,
     queue_pause: Option<QueuePause>,
@@ -132,6 +134,12 @@ impl World {
         self
     }
 
+    /// The same, which knows what will be asked for and how often each.
+    pub fn with_requests(mut self, requests: &BTreeMap<Request, u64>) -> World {
+        self.packing = Packing::of(&self, requests);
+        self
+    }
+
     pub fn job(&self, id: JobId) -> Option<&Job> {
         self.jobs.get(&id)
     }
@@ -181,6 +189,20 @@ impl World {
             State::Active(run) => Some(&**run),
             _ => None,
         })
+    }
+
+    pub(crate) fn packing(&mut self) -> &mut Packing {
+        &mut self.packing
+    }
+
+    /// Whether somebody said what will be asked for.
+    pub(crate) fn knows_requests(&self) -> bool {
+        self.packing.is_told()
+    }
+
+    /// How many jobs have not ended.
+    pub fn live(&self) -> u64 {
+        self.jobs.len() as u64
     }
 
     pub fn joins(&self) -> bool {
@@ -514,6 +536,7 @@ impl World {
         for run in self.runs_on(machine) {
             free.take(&run.lease, run.id.job);
         }
+        self.packing.changed(&free);
         self.free.insert(machine, free);
     }
 
@@ -598,6 +621,7 @@ impl World {
                     self.on.entry(machine).or_default().insert(job.id);
                     if let Some(free) = self.free.get_mut(&machine) {
                         free.take(&run.lease, job.id);
+                        self.packing.changed(free);
                     }
                 }
             }

@@ -143,7 +143,9 @@ fn a_promised_start_never_slips_while_run_times_are_as_declared() {
 #[test]
 fn a_stream_of_small_jobs_does_not_pass_by_a_wide_one() {
     let mut queue = Queue::of(1, 8);
-    (0..8).for_each(|number| drop(queue.submit(gpus(1), seconds(60 + number), Some(seconds(60 + number)))));
+    for number in 0..8 {
+        queue.submit(gpus(1), seconds(60 + number), Some(seconds(60 + number)));
+    }
     queue.pass(Time(0));
     let wide = queue.submit(gpus(8), seconds(100), Some(seconds(100)));
     for _ in 0..400 {
@@ -157,7 +159,9 @@ fn a_stream_of_small_jobs_does_not_pass_by_a_wide_one() {
 fn where_nobody_knows_how_long_they_take_it_waits_for_its_patience_and_the_longest() {
     let mut queue = Queue::of(1, 8);
     queue.policy.patience = seconds(600);
-    (0..8).for_each(|number| drop(queue.submit(gpus(1), seconds(60 + number), None)));
+    for number in 0..8 {
+        queue.submit(gpus(1), seconds(60 + number), None);
+    }
     queue.pass(Time(0));
     let wide = queue.submit(gpus(8), seconds(100), None);
     for _ in 0..2_000 {

@@ -4,6 +4,8 @@
 //! [`Reservation`], and later ones start only where they leave that alone. Jobs with equal requests share one answer:
 //! when there is no room for the first, there is none for any of them.
 
+mod fragment;
+pub(crate) mod pack;
 pub mod place;
 pub mod reserve;
 
@@ -17,7 +19,7 @@ use crate::request::Request;
 use crate::run::Lease;
 use crate::time::Time;
 use crate::world::{Span, World};
-use place::{How, place};
+use place::{How, place, several};
 use reserve::Reservation;
 
 /// Plans what may start now, and records it in the World.
@@ -29,8 +31,16 @@ pub fn decide(world: &mut World, policy: &Policy, now: Time) -> Vec<Event> {
     let mut events = Vec::new();
     loop {
         let how = How { whole_waits: whole_wait(world), joins: world.joins() };
-        let mut round =
-            Round { heads: heads(world), world, how, reservation: None, late: false, out: BTreeSet::new(), now };
+        let mut round = Round {
+            heads: heads(world),
+            world,
+            how,
+            passed_over: vec![],
+            reservation: None,
+            late: false,
+            out: BTreeSet::new(),
+            now,
+        };
         while let Some(head) = round.heads.pop_first() {
             events.extend(round.look(head, policy));
         }
@@ -55,6 +65,8 @@ struct Round<'a> {
     world: &'a mut World,
     heads: BTreeMap<(Place, JobId), (Request, Span)>,
     how: How,
+    /// Those that have no room, in their order, until one has a reservation.
+    passed_over: Vec<(JobId, Request)>,
     reservation: Option<Reservation>,
     /// Something started beside it.
     late: bool,
@@ -76,13 +88,18 @@ impl Round<'_> {
             return None;
         }
         let request = self.world.resolved(&bucket);
-        let Some(lease) = place(&request, self.world.free().values(), self.how) else {
+        let Some(lease) = self.room(&request) else {
             self.out.insert(bucket);
-            if self.reservation.is_none() {
-                self.reservation = Reservation::of(self.world, head.1, &request, policy, self.now);
-            }
+            self.passed_over.push((head.1, request));
             return None;
         };
+        // Only now does it matter what is kept.
+        if self.reservation.is_none() {
+            let (world, now) = (&*self.world, self.now);
+            let mut passed_over = self.passed_over.drain(..);
+            self.reservation =
+                passed_over.find_map(|(job, request)| Reservation::of(world, job, &request, policy, now));
+        }
         match self.beside_the_reserved(head.1, &request, lease) {
             Some((lease, is_beyond)) => {
                 self.next(head, bucket, span, None);
@@ -93,6 +110,14 @@ impl Round<'_> {
                 self.next(head, bucket, span, window);
                 None
             }
+        }
+    }
+
+    fn room(&mut self, request: &Request) -> Option<Lease> {
+        match pack::packs(self.world, request, self.how.whole_waits) {
+            false => place(request, self.world.free().values(), self.how),
+            true => pack::place(self.world, request)
+                .or_else(|| self.how.joins.then(|| several(request, self.world.free().values())).flatten()),
         }
     }
 

@@ -58,7 +58,7 @@ pub fn several<'a>(request: &Request, machines: impl Iterator<Item = &'a Free> +
     Some(Lease { beside, ..lease(request, first, gpus) })
 }
 
-fn lease(request: &Request, machine: MachineId, gpus: GpuSet) -> Lease {
+pub(super) fn lease(request: &Request, machine: MachineId, gpus: GpuSet) -> Lease {
     let share = request.share.map(|share| HeldShare {
         milli: share.milli,
         vram_mib: match share.vram {
