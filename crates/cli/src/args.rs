@@ -116,6 +116,7 @@ mod tests {
     /// Pages whose commands can be typed as they stand.
     const PAGES: &[&str] = &[
         include_str!("../../../docs/coming-from.md"),
+        include_str!("../../../docs/simulate.md"),
         include_str!("../../../docs/state-file.md"),
         include_str!("../../../docs/sweeps.md"),
     ];

@@ -21,7 +21,7 @@ pub fn figures(figures: &Figures, paint: Paint) -> String {
             ("GPUs", figures.gpus.to_string(), on),
             span("makespan", figures.makespan_seconds),
             span("mean wait", figures.mean_wait_seconds),
-            span("99% wait at most", figures.p99_wait_seconds),
+            span("99th percentile wait", figures.p99_wait_seconds),
             span("mean completion", figures.mean_completion_seconds),
             ("GPU use", format!("{:.1} %", figures.gpu_use_percent), String::new()),
         ],
@@ -78,13 +78,13 @@ mod tests {
             },
             PLAIN,
         );
-        let expected = "jobs              40      2 never fit\n\
-                        GPUs              8       on 1 machine\n\
-                        makespan          2d 4h   187200 s\n\
-                        mean wait         0s      0 s\n\
-                        99% wait at most  2m 10s  130 s\n\
-                        mean completion   2h 15m  8100 s\n\
-                        GPU use           87.2 %\n";
+        let expected = "jobs                  40      2 never fit\n\
+                        GPUs                  8       on 1 machine\n\
+                        makespan              2d 4h   187200 s\n\
+                        mean wait             0s      0 s\n\
+                        99th percentile wait  2m 10s  130 s\n\
+                        mean completion       2h 15m  8100 s\n\
+                        GPU use               87.2 %\n";
         assert_eq!(shown, expected);
     }
 

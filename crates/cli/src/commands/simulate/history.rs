@@ -35,13 +35,10 @@ pub async fn read(client: &Client, since: Option<String>, on_own_gpus: bool) -> 
         rest.drain(..whole);
     }
     if never_ran > 0 && !workload.arrivals.is_empty() {
-        workload.notes.push(format!("{} that never ran left out", is_or_are(never_ran)));
+        let is = if never_ran == 1 { "is" } else { "are" };
+        workload.notes.push(format!("{} that never ran {is} left out", counted(never_ran, "job")));
     }
     Ok(workload)
-}
-
-fn is_or_are(count: u64) -> String {
-    format!("{} {}", counted(count, "job"), if count == 1 { "is" } else { "are" })
 }
 
 /// None for a job that never ran.

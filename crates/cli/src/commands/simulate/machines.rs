@@ -21,6 +21,8 @@ const MOST_MACHINES: u64 = 100_000;
 
 const EXAMPLE: &str = "name,gpus,vram,model,cpus,ram";
 
+const KNOWN: [&str; 6] = ["name", "gpus", "vram", "model", "cpus", "ram"];
+
 const PHILLY: [&str; 3] = ["num_switch", "num_node_p_switch", "num_gpu_p_node"];
 
 pub const OPENB: [&str; 4] = ["sn", "cpu_milli", "memory_mib", "gpu"];
@@ -91,13 +93,14 @@ fn is_number(text: &str) -> bool {
 }
 
 /// Of nexus's own form, of Philly's or of openb's, told apart by the names in the first line.
-pub fn read(file: &File) -> Result<Vec<Machine>, Usage> {
+pub fn read(file: &File, notes: &mut Vec<String>) -> Result<Vec<Machine>, Usage> {
     let rows = Rows::of(file, EXAMPLE)?;
     let machines = if rows.has(&PHILLY) {
         philly(rows)?
     } else if rows.has(&OPENB) {
         openb(rows, Cpus::Whole, USUAL_MEMORY_MIB)?
     } else {
+        notes.extend(rows.unused(&KNOWN));
         own(rows)?
     };
     match machines.is_empty() {
@@ -215,7 +218,7 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Result<Vec<Machine>, Usage> {
-        read(&File { name: "f".into(), text: text.into() })
+        read(&File { name: "f".into(), text: text.into() }, &mut vec![])
     }
 
     fn shape(machines: &[Machine]) -> Vec<(u32, usize, u64)> {

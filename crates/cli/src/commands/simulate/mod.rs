@@ -111,11 +111,14 @@ pub async fn run(args: SimulateArgs, app: &App) -> Result<ExitCode, CliError> {
     }
     let patience = values::duration("--patience", &args.patience).map_err(|usage| usage.of(VERB))?;
     let policy = Policy { patience: Duration::from_secs(patience), ..Policy::default() };
+    let since = args.since.as_deref().map(|text| since(text, &Zoned::now())).transpose();
+    let since = since.map_err(|usage| usage.of(VERB))?.map(|time| time.to_string());
     // Before the jobs, which may be many: what is typed wrongly is told at once.
-    let machines = machines_of(&args, app).await?;
-    let mut workload = workload_of(&args, app).await?;
-    take_any_model(&machines, &mut workload);
-    for note in &workload.notes {
+    let (machines, mut notes) = machines_of(&args, app).await?;
+    let mut workload = workload_of(&args, since, app).await?;
+    notes.append(&mut workload.notes);
+    notes.extend(take_any_model(&machines, &mut workload));
+    for note in &notes {
         app.ui.note(note);
     }
     let ran = replay::replay(&machines, &workload.arrivals, args.policy.into(), &policy);
@@ -125,9 +128,9 @@ pub async fn run(args: SimulateArgs, app: &App) -> Result<ExitCode, CliError> {
         ..figures(&machines, &workload.arrivals, &ran)
     };
     if let Some(first) = ran.iter().position(Option::is_none) {
+        let place = workload.lines.get(first).map(|line| format!(", the first in line {line}")).unwrap_or_default();
         let jobs = counted(figures.never_fit as u64, "job");
-        let place = workload.lines.get(first).map(|line| format!("; the first in line {line}")).unwrap_or_default();
-        app.ui.note(&format!("no machine could ever have {jobs}{place}"));
+        app.ui.note(&format!("{jobs} could run on none of these machines{place}"));
     }
     match args.json {
         true => app.ui.json(&figures)?,
@@ -153,17 +156,19 @@ fn check(args: &SimulateArgs) -> Result<(), Usage> {
     }
 }
 
-async fn machines_of(args: &SimulateArgs, app: &App) -> Result<Vec<Machine>, CliError> {
+/// The machines, and what the reader should know of them.
+async fn machines_of(args: &SimulateArgs, app: &App) -> Result<(Vec<Machine>, Vec<String>), CliError> {
     let usage = |usage: Usage| usage.of(VERB);
     const HINT: &str = "--gpus 8x24G, or --machines FILE";
     if let Some(text) = &args.gpus {
-        return machines::typed(text).map_err(usage);
+        return Ok((machines::typed(text).map_err(usage)?, vec![]));
     }
     if let Some(path) = &args.machines {
-        return machines::read(&File::read(path)?).map_err(usage);
+        let mut notes = Vec::new();
+        return Ok((machines::read(&File::read(path)?, &mut notes).map_err(CliError::File)?, notes));
     }
     match app.reader().gpus().await {
-        Ok(found) if found.iter().any(|machine| !machine.gpus.is_empty()) => Ok(machines::installed(&found)),
+        Ok(found) if found.iter().any(|machine| !machine.gpus.is_empty()) => Ok((machines::installed(&found), vec![])),
         Ok(_) => Err(usage(Usage::new("there are no GPUs here to simulate", HINT))),
         // History is the service's, and its absence is told as ever.
         Err(CliError::NoService { .. }) if !args.files.is_empty() => {
@@ -173,15 +178,13 @@ async fn machines_of(args: &SimulateArgs, app: &App) -> Result<Vec<Machine>, Cli
     }
 }
 
-async fn workload_of(args: &SimulateArgs, app: &App) -> Result<Workload, CliError> {
-    let usage = |usage: Usage| usage.of(VERB);
+async fn workload_of(args: &SimulateArgs, since: Option<String>, app: &App) -> Result<Workload, CliError> {
     if let [path] = args.files.as_slice() {
-        return workload::read(&File::read(path)?).map_err(usage);
+        return workload::read(&File::read(path)?).map_err(CliError::File);
     }
-    let since = args.since.as_deref().map(|text| since(text, &Zoned::now())).transpose().map_err(usage)?;
     let on_own_gpus = args.gpus.is_none() && args.machines.is_none();
     let within = if since.is_some() { " within this time" } else { "" };
-    let workload = history::read(&app.reader(), since.map(|time| time.to_string()), on_own_gpus).await?;
+    let workload = history::read(&app.reader(), since, on_own_gpus).await?;
     match workload.arrivals.is_empty() {
         true => Err(Refused {
             error: "there is no history to replay".into(),
@@ -194,13 +197,11 @@ async fn workload_of(args: &SimulateArgs, app: &App) -> Result<Workload, CliErro
 }
 
 /// GPUs of which no model is known stand for any.
-fn take_any_model(machines: &[Machine], workload: &mut Workload) {
+fn take_any_model(machines: &[Machine], workload: &mut Workload) -> Option<String> {
     if machines.iter().flat_map(|machine| &machine.gpus).any(|gpu| !gpu.name.is_empty()) {
-        return;
+        return None;
     }
     let asking = workload.arrivals.iter_mut().filter_map(|arrival| arrival.request.model.take()).count();
-    if asking > 0 {
-        let jobs = counted(asking as u64, "job");
-        workload.notes.push(format!("{jobs} asked for a model, and take any: these GPUs have no names"));
-    }
+    let jobs = (asking > 0).then(|| counted(asking as u64, "job"))?;
+    Some(format!("{jobs} asked for a model, and may have any: these GPUs have no names"))
 }

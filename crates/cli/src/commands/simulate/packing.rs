@@ -10,7 +10,6 @@ use nexus_core::machine::{Machine, Shares, Sharing};
 use nexus_core::replay;
 use nexus_core::request::{MAX_GPUS, Model, Request, Share, Vram, WHOLE_MILLI};
 
-use super::VERB;
 use super::machines::{self, Cpus};
 use super::rows::{File, Rows};
 use crate::error::{CliError, Usage};
@@ -26,14 +25,13 @@ const FULL_TO: u64 = 1005;
 const EXAMPLE: &str = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec";
 
 pub fn run(files: &[PathBuf]) -> Result<Packed, CliError> {
-    let usage = |usage: Usage| usage.of(VERB);
     let (nodes, pods) = (File::read(&files[0])?, File::read(&files[1])?);
     let arrivals = files.get(2).map(|path| File::read(path)).transpose()?;
-    let mut machines = nodes_of(&nodes).map_err(usage)?;
-    let pods = pods_of(&pods).map_err(usage)?;
+    let mut machines = nodes_of(&nodes).map_err(CliError::File)?;
+    let pods = pods_of(&pods).map_err(CliError::File)?;
     let requests = match &arrivals {
         Some(file) => {
-            let order = Order::read(file, machines.len(), pods.len()).map_err(usage)?;
+            let order = Order::read(file, machines.len(), pods.len()).map_err(CliError::File)?;
             for (machine, rank) in machines.iter_mut().zip(order.ranks) {
                 machine.id = MachineId(rank);
             }

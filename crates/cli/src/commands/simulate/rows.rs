@@ -10,7 +10,7 @@ use crate::error::{CliError, Refused, Usage};
 use crate::render::text::{cut, printable};
 
 /// Longer files are no workload of anybody's.
-const LONGEST_BYTES: u64 = 4 << 30;
+const LONGEST_BYTES: u64 = 1 << 30;
 
 /// A name, or a cell, in an error.
 const SHOWN: usize = 40;
@@ -38,7 +38,7 @@ impl File {
         let text = String::from_utf8(bytes).map_err(|error| {
             let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
             let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-            Usage::new(format!("{name}, line {line} is no text"), "a csv file in UTF-8").of(super::VERB)
+            CliError::File(Usage::new(format!("{name}, line {line} is no text"), "a file of text in UTF-8"))
         })?;
         Ok(File { name, text })
     }
@@ -53,10 +53,11 @@ pub struct Rows<'a> {
     file: &'a File,
     rest: &'a str,
     /// Of what comes next, from 1.
-    line: usize,
+    next_line: usize,
     /// In small letters.
     names: Vec<String>,
-    row_line: usize,
+    /// Where the row begins.
+    line: usize,
     cells: Vec<Cow<'a, str>>,
 }
 
@@ -64,7 +65,7 @@ impl<'a> Rows<'a> {
     /// Reads the names. `example`: a first line as it could be.
     pub fn of(file: &'a File, example: &str) -> Result<Rows<'a>, Usage> {
         let rest = file.text.strip_prefix('\u{feff}').unwrap_or(&file.text);
-        let mut rows = Rows { file, rest, line: 1, names: vec![], row_line: 0, cells: vec![] };
+        let mut rows = Rows { file, rest, next_line: 1, names: vec![], line: 0, cells: vec![] };
         if !rows.advance()? {
             return Err(Usage::new(format!("{} is empty", file.name), format!("{example} in its first line")));
         }
@@ -79,8 +80,17 @@ impl<'a> Rows<'a> {
         }
     }
 
-    pub fn names(&self) -> &[String] {
-        &self.names
+    /// A word on columns that mean nothing here.
+    pub fn unused(&self, known: &[&str]) -> Option<String> {
+        let unused = self.names.iter().filter(|name| !known.contains(&name.as_str()));
+        let unused: Vec<String> = unused.map(|name| shown(name)).collect();
+        let file = &self.file.name;
+        match unused.len() {
+            0 => None,
+            1 => Some(format!("{file}: the column {} is not used", unused[0])),
+            2..=8 => Some(format!("{file}: the columns {} are not used", unused.join(", "))),
+            many => Some(format!("{file}: the columns {} and {} more are not used", unused[..8].join(", "), many - 8)),
+        }
     }
 
     pub fn has(&self, names: &[&str]) -> bool {
@@ -112,12 +122,12 @@ impl<'a> Rows<'a> {
         }
         let cells = if self.cells.len() == 1 { "cell" } else { "cells" };
         let error = format!("it has {} {cells}, and there are {} columns", self.cells.len(), self.names.len());
-        Err(self.file.wrong(self.row_line, &error, "a cell for each column; one with a comma in quotes"))
+        Err(self.file.wrong(self.line, &error, "a cell for each column; one with a comma in quotes"))
     }
 
     /// Where the row begins.
     pub fn line(&self) -> usize {
-        self.row_line
+        self.line
     }
 
     /// A cell of the row, without blanks around it.
@@ -137,12 +147,12 @@ impl<'a> Rows<'a> {
             "" => format!("{name} is empty"),
             cell => format!("{name} cannot be {}", shown(cell)),
         };
-        self.file.wrong(self.row_line, &error, want)
+        self.file.wrong(self.line, &error, want)
     }
 
     /// That there are more than can be, with this row.
     pub fn too_many(&self, most: u64, things: &str) -> Usage {
-        self.file.wrong(self.row_line, &format!("there are over {most} {things}"), "fewer")
+        self.file.wrong(self.line, &format!("there are over {most} {things}"), "fewer")
     }
 
     /// A whole number from 0 to `most`.
@@ -156,7 +166,7 @@ impl<'a> Rows<'a> {
         self.cells.clear();
         while !self.rest.is_empty() {
             let line = self.rest.split('\n').next().unwrap_or_default();
-            self.row_line = self.line;
+            self.line = self.next_line;
             if line.trim().is_empty() {
                 self.skip(line.len() + 1);
             } else if line.contains('"') {
@@ -165,7 +175,7 @@ impl<'a> Rows<'a> {
             } else {
                 self.cells.extend(line.split(',').map(|cell| Cow::Borrowed(cell.trim())));
                 self.rest = self.rest.get(line.len() + 1..).unwrap_or_default();
-                self.line += 1;
+                self.next_line += 1;
                 return Ok(true);
             }
         }
@@ -195,7 +205,7 @@ impl<'a> Rows<'a> {
         let end = self.rest.find([',', '\n']).unwrap_or(self.rest.len());
         let cell = self.rest[..end].trim();
         if cell.contains('"') {
-            return Err(self.file.wrong(self.line, "a quote stands inside a cell without quotes", QUOTES));
+            return Err(self.file.wrong(self.next_line, "a quote stands inside a cell without quotes", QUOTES));
         }
         self.skip(end);
         Ok(Cow::Borrowed(cell))
@@ -203,7 +213,7 @@ impl<'a> Rows<'a> {
 
     /// What follows the first quote of a cell, up to the comma or the end of the line behind it.
     fn quoted(&mut self) -> Result<String, Usage> {
-        let (mut cell, first) = (String::new(), self.line);
+        let (mut cell, first) = (String::new(), self.next_line);
         loop {
             let Some(end) = self.rest.find('"') else {
                 return Err(self.file.wrong(first, "a quote is not closed", QUOTES));
@@ -218,7 +228,7 @@ impl<'a> Rows<'a> {
         }
         let end = self.rest.find([',', '\n']).unwrap_or(self.rest.len());
         if !self.rest[..end].trim().is_empty() {
-            return Err(self.file.wrong(self.line, "text follows a quote that closes", QUOTES));
+            return Err(self.file.wrong(self.next_line, "text follows a quote that closes", QUOTES));
         }
         self.skip(end);
         Ok(cell.trim().to_string())
@@ -226,7 +236,7 @@ impl<'a> Rows<'a> {
 
     fn skip(&mut self, bytes: usize) {
         let (passed, rest) = self.rest.split_at(bytes.min(self.rest.len()));
-        self.line += passed.matches('\n').count();
+        self.next_line += passed.matches('\n').count();
         self.rest = rest;
     }
 }
@@ -250,9 +260,9 @@ mod tests {
     fn all(text: &str) -> Result<Vec<Vec<String>>, String> {
         let file = file(text);
         let mut rows = Rows::of(&file, "a,b").map_err(|usage| usage.error)?;
-        let mut found = vec![rows.names().to_vec()];
+        let mut found = vec![rows.names.clone()];
         while rows.next().map_err(|usage| usage.error)? {
-            found.push((0..rows.names().len()).map(|column| rows.cell(column).to_string()).collect());
+            found.push((0..rows.names.len()).map(|column| rows.cell(column).to_string()).collect());
         }
         Ok(found)
     }

@@ -8,7 +8,7 @@ use nexus_core::request::{MAX_GPUS, Model, Request, Share, Vram};
 use nexus_core::time::Time;
 
 use super::cell::{self, Submit};
-use super::rows::{File, Rows, shown};
+use super::rows::{File, Rows};
 use crate::error::Usage;
 
 /// A first line, for those who have none.
@@ -69,7 +69,7 @@ fn own(mut rows: Rows) -> Result<Workload, Usage> {
         limit: rows.column("limit"),
         model: rows.column("model"),
     };
-    let mut workload = Workload { notes: unknown(rows.names()).into_iter().collect(), ..Workload::default() };
+    let mut workload = Workload { notes: rows.unused(&KNOWN).into_iter().collect(), ..Workload::default() };
     let (mut first, mut cut_off) = (None, 0);
     while rows.next()? {
         let submit = columns.submit.map(|column| cell::submit(&rows, column)).transpose()?;
@@ -93,18 +93,6 @@ fn own(mut rows: Rows) -> Result<Workload, Usage> {
         workload.notes.push(format!("{jobs} would run longer than the limit, and end there"));
     }
     Ok(workload)
-}
-
-/// A word on columns that mean nothing here.
-fn unknown(names: &[String]) -> Option<String> {
-    let unknown: Vec<String> =
-        names.iter().filter(|name| !KNOWN.contains(&name.as_str())).map(|name| shown(name)).collect();
-    match unknown.len() {
-        0 => None,
-        1 => Some(format!("the column {} is not used", unknown[0])),
-        2..=8 => Some(format!("the columns {} are not used", unknown.join(", "))),
-        many => Some(format!("the columns {} and {} more are not used", unknown[..8].join(", "), many - 8)),
-    }
 }
 
 /// A clock and seconds in one file would put half a century between jobs.
@@ -233,7 +221,7 @@ mod tests {
         let one = &workload.arrivals[0];
         assert_eq!((one.at, one.limit, one.priority), (Time(0), Some(Duration::from_secs(60)), 0));
         assert_eq!((one.request, workload.lines), (Request { gpus: 1, ..Request::default() }, vec![2]));
-        assert_eq!(workload.notes, ["the column colour is not used"]);
+        assert_eq!(workload.notes, ["f: the column colour is not used"]);
     }
 
     #[test]
