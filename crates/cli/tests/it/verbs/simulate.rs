@@ -171,6 +171,9 @@ fn what_is_wrong_in_a_file_is_told_with_its_line() {
     assert_eq!(missing, "error: none.csv cannot be read\nNo such file or directory (os error 2)\n");
     let folder = text_of(nexus.work());
     assert!(nexus.fails(1, &["simulate", &folder, "--gpus", "2"]).contains("Is a directory"));
+    // Nobody may read it from its beginning, whoever he is.
+    let unreadable = nexus.fails(1, &["simulate", "/proc/self/mem", "--gpus", "2"]);
+    assert_eq!(unreadable, "error: /proc/self/mem cannot be read\nInput/output error (os error 5)\n");
     let long = made(&nexus, "long.csv", &[b"runtime\n".as_slice(), &[b'9'; 5000]].concat());
     assert!(nexus.fails(2, &["simulate", &long, "--gpus", "2"]).len() < 300, "it is cut");
 }
