@@ -55,6 +55,8 @@ GPU use               63.6 %";
     assert_eq!(simulate("fifo"), fifo);
     assert_eq!(simulate("short-first"), short_first);
     assert_eq!(nexus.ok(&["simulate", &jobs, "--machines", &machines]), fifo, "fifo is what it does by itself");
+    let page = std::fs::read_to_string(root().join("docs/simulate.md")).unwrap();
+    assert!(page.contains(fifo), "docs/simulate.md shows other figures");
     assert!(!nexus.home().exists(), "no service is needed, and none was started");
 }
 
