@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::commands::{
     attach, cancel, completions, config, demo, doctor, edit, export, first, forget, gpus, help, history, hold, import,
     kill, logs, ls, pause, queue, release, remove, report, rerun, restart, results, resume, run, screens, service,
-    show, start, status, stop, sweep, tag, var, wait, why,
+    show, simulate, start, status, stop, sweep, tag, var, wait, why,
 };
 use crate::typed::AddArgs;
 use crate::ui::ColorWhen;
@@ -58,6 +58,7 @@ pub enum Verb {
     Export(export::ExportArgs),
     #[command(alias = "stat")]
     Report(Box<report::ReportArgs>),
+    Simulate(simulate::SimulateArgs),
     Tag(tag::TagArgs),
     Forget(forget::ForgetArgs),
     Gpus(gpus::GpusArgs),
@@ -115,6 +116,7 @@ mod tests {
     /// Pages whose commands can be typed as they stand.
     const PAGES: &[&str] = &[
         include_str!("../../../docs/coming-from.md"),
+        include_str!("../../../docs/simulate.md"),
         include_str!("../../../docs/state-file.md"),
         include_str!("../../../docs/sweeps.md"),
     ];

@@ -22,6 +22,9 @@ pub enum CliError {
     Problem(#[from] Problem),
     #[error("{}", usage.error)]
     Usage { verb: &'static str, usage: Usage },
+    /// Something in a file that means nothing; how the command is typed is not the matter.
+    #[error("{}", _0.error)]
+    File(Usage),
     #[error(transparent)]
     Refused(#[from] Refused),
     #[error("the home of nexus cannot be found")]
@@ -81,7 +84,7 @@ impl CliError {
     pub fn exit_code(&self) -> u8 {
         match self {
             CliError::NoService { .. } => code::NO_SERVICE,
-            CliError::Usage { .. } => code::USAGE,
+            CliError::Usage { .. } | CliError::File(_) => code::USAGE,
             CliError::Problem(Problem::Internal { .. }) => code::BUG,
             CliError::OutputClosed => 0,
             _ => code::CANNOT_BE_MET,
@@ -95,7 +98,9 @@ impl CliError {
                 Told { error, why: Some(format!("nobody answers in {}", home.display())), hint: hint("nexus start") }
             }
             CliError::Problem(problem) => Told { error: problem.title(), why: problem.why(), hint: problem.hint() },
-            CliError::Usage { usage, .. } => Told { error, why: None, hint: usage.hint.clone() },
+            CliError::Usage { usage, .. } | CliError::File(usage) => {
+                Told { error, why: None, hint: usage.hint.clone() }
+            }
             CliError::Refused(refused) => Told { error, why: refused.why.clone(), hint: refused.hint.clone() },
             CliError::Home { source } => {
                 Told { error, why: Some(chain(source.as_ref())), hint: hint("NEXUS_HOME=/some/folder names one") }
@@ -155,6 +160,7 @@ mod tests {
         assert_eq!(CliError::Problem(Problem::Stopping).exit_code(), 1);
         assert_eq!(CliError::Problem(Problem::Internal { error: "x".into() }).exit_code(), 70);
         assert_eq!(Usage::new("a", "b").of("add").exit_code(), 2);
+        assert_eq!(CliError::File(Usage::new("a", "b")).exit_code(), 2);
         assert_eq!(CliError::OutputClosed.exit_code(), 0);
     }
 

@@ -15,6 +15,7 @@ mod editor;
 mod ends;
 mod error;
 mod exit;
+mod figures;
 mod job_file;
 mod misplaced;
 mod narrow;
@@ -40,8 +41,8 @@ use clap::{CommandFactory, Parser};
 use crate::app::App;
 use crate::commands::{
     add, cancel, completions, config, demo, doctor, edit, first, forget, gpus, help, history, hold, import, kill, logs,
-    ls, pause, queue, release, remove, report, rerun, restart, results, resume, service, show, status, stop, sweep,
-    tag, var, wait, why,
+    ls, pause, queue, release, remove, report, rerun, restart, results, resume, service, show, simulate, status, stop,
+    sweep, tag, var, wait, why,
 };
 use crate::error::{CliError, code};
 use crate::ui::Ui;
@@ -127,6 +128,7 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
         Verb::Results(args) => results::run(args, app).await,
         Verb::Export(args) => commands::export::run(args, app).await,
         Verb::Report(args) => report::run(*args, app).await,
+        Verb::Simulate(args) => simulate::run(args, app).await,
         Verb::Tag(args) => tag::run(args, app).await,
         Verb::Forget(args) => forget::run(args, app).await,
         Verb::Gpus(args) => gpus::run(args, app).await,

@@ -22,7 +22,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("api", &["core"]),
     ("node", &["api", "core"]),
     ("daemon", &["core", "api", "node"]),
-    ("cli", &["api", "daemon", "node"]),
+    ("cli", &["core", "api", "daemon", "node"]),
     ("testkit", &["fake-nvml"]),
     ("fake-nvml", &[]),
 ];

@@ -33,6 +33,7 @@ pub mod screens;
 pub mod service;
 pub mod service_view;
 pub mod show;
+pub mod simulate;
 pub mod start;
 pub mod status;
 pub mod stop;

@@ -19,6 +19,7 @@ pub mod results;
 pub mod samples;
 pub mod screens;
 pub mod show;
+pub mod simulate;
 pub mod status;
 pub mod sweep;
 pub mod sweep_csv;

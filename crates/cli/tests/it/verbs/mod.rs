@@ -61,6 +61,7 @@ mod screens_service;
 mod selectors;
 mod service_log;
 mod show;
+mod simulate;
 mod start;
 mod start_overrides;
 mod state_file;
