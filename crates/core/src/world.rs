@@ -15,7 +15,7 @@ use crate::job::{End, Failure, Job, Place, Retries, State};
 use crate::learned::Learned;
 use crate::machine::Machine;
 use crate::request::{GpuSet, Raise, Request, Same, Share, Vram, learned};
-use crate::run::{Outcome, Phase, Run};
+use crate::run::{Lease, Outcome, Phase, Run};
 use crate::sweep::{First, Sweep};
 use crate::time::Time;
 
@@ -36,8 +36,8 @@ pub struct World {
     sweeps: BTreeMap<SweepId, Sweep>,
     held: u64,
     active: BTreeSet<JobId>,
-    /// The same by machine.
-    on: BTreeMap<MachineId, BTreeSet<JobId>>,
+    /// What they hold, by machine.
+    on: BTreeMap<MachineId, BTreeMap<JobId, Hold>>,
     copying: BTreeSet<JobId>,
     /// Machines, and what those runs leave of them.
     free: BTreeMap<MachineId, Free>,
@@ -55,6 +55,15 @@ pub struct World {
     stopping: bool,
     next_turn: i64,
     next_front_turn: i64,
+}
+
+/// What a run holds of a machine, and how long it may.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hold {
+    pub lease: Lease,
+    pub since: Time,
+    pub limit: Option<Duration>,
+    pub same: Same,
 }
 
 /// Jobs of one request, by how long they take.
@@ -183,12 +192,9 @@ impl World {
         self.free.values().map(|free| &*free.machine)
     }
 
-    /// Runs that hold something of it.
-    pub fn runs_on(&self, machine: MachineId) -> impl Iterator<Item = &Run> {
-        self.on.get(&machine).into_iter().flatten().filter_map(|id| match &self.jobs[id].state {
-            State::Active(run) => Some(&**run),
-            _ => None,
-        })
+    /// What runs hold of it.
+    pub(crate) fn holds(&self, machine: MachineId) -> impl Iterator<Item = (JobId, &Hold)> {
+        self.on.get(&machine).into_iter().flatten().map(|(id, hold)| (*id, hold))
     }
 
     pub(crate) fn packing(&mut self) -> &mut Packing {
@@ -533,8 +539,8 @@ impl World {
     fn look_again(&mut self, machine: MachineId) {
         let Some(known) = self.free.get(&machine) else { return };
         let mut free = Free::of(known.machine.clone(), self.paused_gpus(machine));
-        for run in self.runs_on(machine) {
-            free.take(&run.lease, run.id.job);
+        for (job, hold) in self.holds(machine) {
+            free.take(&hold.lease, job);
         }
         self.packing.changed(&free);
         self.free.insert(machine, free);
@@ -618,7 +624,9 @@ impl World {
             State::Active(ref run) => {
                 self.active.insert(job.id);
                 for machine in run.lease.machines() {
-                    self.on.entry(machine).or_default().insert(job.id);
+                    let hold =
+                        Hold { lease: run.lease.clone(), since: run.planned_at, limit: job.limit, same: job.same };
+                    self.on.entry(machine).or_default().insert(job.id, hold);
                     if let Some(free) = self.free.get_mut(&machine) {
                         free.take(&run.lease, job.id);
                         self.packing.changed(free);

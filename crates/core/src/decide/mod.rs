@@ -10,6 +10,7 @@ pub mod place;
 pub mod reserve;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crate::event::Event;
 use crate::ids::{JobId, RunId};
@@ -18,7 +19,7 @@ use crate::policy::Policy;
 use crate::request::Request;
 use crate::run::Lease;
 use crate::time::Time;
-use crate::world::{Span, World};
+use crate::world::{Bucket, Span, World};
 use place::{How, place, several};
 use reserve::Reservation;
 
@@ -31,16 +32,10 @@ pub fn decide(world: &mut World, policy: &Policy, now: Time) -> Vec<Event> {
     let mut events = Vec::new();
     loop {
         let how = How { whole_waits: whole_wait(world), joins: world.joins() };
-        let mut round = Round {
-            heads: heads(world),
-            world,
-            how,
-            passed_over: vec![],
-            reservation: None,
-            late: false,
-            out: BTreeSet::new(),
-            now,
-        };
+        let (heads, requests) = heads(world);
+        let out = vec![false; requests.len()];
+        let (passed_over, reservation, late) = (vec![], None, false);
+        let mut round = Round { heads, requests, world, how, passed_over, reservation, late, out, now };
         while let Some(head) = round.heads.pop_first() {
             events.extend(round.look(head, policy));
         }
@@ -51,46 +46,56 @@ pub fn decide(world: &mut World, policy: &Policy, now: Time) -> Vec<Event> {
     }
 }
 
-/// The first of each span of each bucket, in queue order.
-fn heads(world: &World) -> BTreeMap<(Place, JobId), (Request, Span)> {
-    let mut heads = BTreeMap::new();
-    for (request, bucket) in world.ready() {
-        let first = |(span, jobs): (&Span, &BTreeSet<(Place, JobId)>)| Some((*jobs.first()?, (*request, *span)));
-        heads.extend(bucket.iter().filter_map(first));
-    }
-    heads
+/// What is looked at in its turn: the first of a bucket, or of one span of it.
+type Head = ((Place, JobId), (usize, Option<Span>));
+
+/// The first of each bucket, in queue order, with its request. Its spans come apart once there is room for one of them.
+fn heads(world: &World) -> (BTreeMap<(Place, JobId), (usize, Option<Span>)>, Vec<Request>) {
+    let first = |(number, spans): (usize, &Bucket)| {
+        let first = spans.values().filter_map(BTreeSet::first).min()?;
+        Some((*first, (number, None)))
+    };
+    (world.ready().values().enumerate().filter_map(first).collect(), world.ready().keys().copied().collect())
 }
 
 struct Round<'a> {
     world: &'a mut World,
-    heads: BTreeMap<(Place, JobId), (Request, Span)>,
+    heads: BTreeMap<(Place, JobId), (usize, Option<Span>)>,
+    /// Of each bucket.
+    requests: Vec<Request>,
     how: How,
     /// Those that have no room, in their order, until one has a reservation.
     passed_over: Vec<(JobId, Request)>,
     reservation: Option<Reservation>,
     /// Something started beside it.
     late: bool,
-    /// For these there is no room.
-    out: BTreeSet<Request>,
+    /// Buckets that there is no room for.
+    out: Vec<bool>,
     now: Time,
 }
 
 impl Round<'_> {
     /// Starts a job if it may, and has the next of its kind looked at.
-    fn look(&mut self, (head, (bucket, span)): ((Place, JobId), (Request, Span)), policy: &Policy) -> Option<Event> {
-        if self.out.contains(&bucket) {
+    fn look(&mut self, (head, (bucket, span)): Head, policy: &Policy) -> Option<Event> {
+        if self.out[bucket] {
             return None;
         }
         // All of this bucket are of that sweep.
         let is_full = |sweep| self.world.sweep(sweep).is_some_and(|sweep| sweep.is_full());
-        if bucket.within.is_some_and(is_full) {
-            self.out.insert(bucket);
+        if self.requests[bucket].within.is_some_and(is_full) {
+            self.out[bucket] = true;
             return None;
         }
-        let request = self.world.resolved(&bucket);
+        let request = self.world.resolved(&self.requests[bucket]);
         let Some(lease) = self.room(&request) else {
-            self.out.insert(bucket);
+            self.out[bucket] = true;
             self.passed_over.push((head.1, request));
+            return None;
+        };
+        let Some(span) = span else {
+            let spans = self.world.ready().get(&self.requests[bucket]).into_iter().flatten();
+            let first = |(span, jobs): (&Span, &BTreeSet<_>)| Some((*jobs.first()?, (bucket, Some(*span))));
+            self.heads.extend(spans.filter_map(first));
             return None;
         };
         // Only now does it matter what is kept.
@@ -145,9 +150,9 @@ impl Round<'_> {
     }
 
     /// The next of the same span comes to its turn; with a window, the next that may be short enough for it.
-    fn next(&mut self, head: (Place, JobId), bucket: Request, span: Span, window: Option<std::time::Duration>) {
+    fn next(&mut self, head: (Place, JobId), bucket: usize, span: Span, window: Option<Duration>) {
         let after = (std::ops::Bound::Excluded(head), std::ops::Bound::Unbounded);
-        let jobs = self.world.ready().get(&bucket).and_then(|spans| spans.get(&span));
+        let jobs = self.world.ready().get(&self.requests[bucket]).and_then(|spans| spans.get(&span));
         let mut later = jobs.into_iter().flat_map(|jobs| jobs.range(after)).copied();
         let next = match window {
             None => later.next(),
@@ -156,7 +161,7 @@ impl Round<'_> {
             Some(window) => later
                 .find(|(_, id)| self.world.job(*id).is_some_and(|job| job.limit.is_some_and(|limit| limit <= window))),
         };
-        self.heads.extend(next.map(|next| (next, (bucket, span))));
+        self.heads.extend(next.map(|next| (next, (bucket, Some(span)))));
     }
 }
 
@@ -169,13 +174,13 @@ pub fn whole_wait(world: &World) -> usize {
 /// The job that has a reservation, as the last decision left the queue.
 pub fn reserved(world: &World, policy: &Policy, now: Time) -> Option<Reservation> {
     let how = How { whole_waits: whole_wait(world), joins: world.joins() };
-    let mut seen = BTreeSet::new();
-    heads(world).into_iter().find_map(|((_, job), (bucket, _))| {
-        let is_full = |sweep| world.sweep(sweep).is_some_and(|sweep| sweep.is_full());
-        if !seen.insert(bucket) || bucket.within.is_some_and(is_full) {
+    let (heads, requests) = heads(world);
+    heads.into_iter().find_map(|((_, job), (bucket, _))| {
+        let bucket = &requests[bucket];
+        if bucket.within.is_some_and(|sweep| world.sweep(sweep).is_some_and(|sweep| sweep.is_full())) {
             return None;
         }
-        let request = world.resolved(&bucket);
+        let request = world.resolved(bucket);
         match place(&request, world.free().values(), how) {
             Some(_) => None,
             None => Reservation::of(world, job, &request, policy, now),

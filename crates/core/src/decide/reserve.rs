@@ -15,9 +15,9 @@ use crate::free::Free;
 use crate::ids::{JobId, MachineId};
 use crate::policy::Policy;
 use crate::request::{GpuSet, Request};
-use crate::run::{Lease, Run};
+use crate::run::Lease;
 use crate::time::Time;
-use crate::world::World;
+use crate::world::{Hold, World};
 
 #[derive(Clone, Debug)]
 pub struct Reservation {
@@ -33,17 +33,18 @@ pub struct Reservation {
 impl Reservation {
     /// For a job that does not fit. None if the end of runs does not help it.
     pub fn of(world: &World, job: JobId, request: &Request, policy: &Policy, now: Time) -> Option<Reservation> {
-        let found = match &*candidates(world, request) {
-            [] => return None,
-            candidates => earliest(world, request, candidates, now),
-        };
-        let (at, left) = match found {
+        let (at, left) = match earliest(world, request, now) {
             Some((at, lease)) => {
                 let left = lease.machines().map(|machine| (machine, left_at(world, machine, at, now, &lease, job)));
                 (Some(at), left.collect())
             }
-            None if world.job(job).is_some_and(|job| now.since(job.since) < policy.patience) => (None, BTreeMap::new()),
-            None => (None, kept(world, request)),
+            None => match &*candidates(world, request) {
+                [] => return None,
+                _ if world.job(job).is_some_and(|job| now.since(job.since) < policy.patience) => {
+                    (None, BTreeMap::new())
+                }
+                candidates => (None, kept(world, request, candidates)),
+            },
         };
         let mut reservation = Reservation { job, at, left, beyond: BTreeMap::new() };
         for machine in reservation.left.keys().copied().collect::<Vec<_>>() {
@@ -83,8 +84,8 @@ impl Reservation {
 fn candidates(world: &World, request: &Request) -> Vec<MachineId> {
     let empty = |free: &Free| {
         let mut empty = free.clone();
-        for run in world.runs_on(free.machine.id) {
-            empty.give(&run.lease, run.id.job);
+        for (job, hold) in world.holds(free.machine.id) {
+            empty.give(&hold.lease, job);
         }
         empty
     };
@@ -99,29 +100,43 @@ fn candidates(world: &World, request: &Request) -> Vec<MachineId> {
 }
 
 /// When it has room if each run takes as long as it may, and what it has then.
-fn earliest(world: &World, request: &Request, candidates: &[MachineId], now: Time) -> Option<(Time, Lease)> {
-    let is_wide = candidates.iter().all(|id| !world.free()[id].has_as_many(request));
-    if is_wide {
-        return earliest_of_several(world, request, now);
-    }
-    let of_one = |id: &MachineId| {
-        let free = &world.free()[id];
+fn earliest(world: &World, request: &Request, now: Time) -> Option<(Time, Lease)> {
+    let mut best: Option<(Time, usize, Free)> = None;
+    let mut is_wide = true;
+    for free in world.free().values().filter(|free| free.has_as_many(request)) {
+        is_wide = false;
         let mut later = free.clone();
-        let at = ends(world.runs_on(*id), world, now).find_map(|(at, run, is_last)| {
-            later.give(&run.lease, run.id.job);
-            (is_last && later.room(request).is_some()).then_some(at)
-        })?;
-        Some((at, later.open_to(request).len(), *id, place_late(request, free, &later)))
-    };
-    let best = candidates.iter().filter_map(of_one).min_by_key(|(at, open, id, _)| (*at, *open, *id))?;
-    Some((best.0, best.3))
+        let too_late = |at: Time| best.as_ref().is_some_and(|(best, ..)| at > *best);
+        let at = ends(world.holds(free.machine.id), world, now)
+            .into_iter()
+            .take_while(|(at, ..)| !too_late(*at))
+            .find_map(|(at, job, hold, is_last)| {
+                later.give(&hold.lease, job);
+                (is_last && later.room(request).is_some()).then_some(at)
+            });
+        let Some(at) = at else { continue };
+        let open = later.open_to(request).len();
+        if best.as_ref().is_none_or(|(known, fewest, _)| (at, open) < (*known, *fewest)) {
+            best = Some((at, open, later));
+        }
+    }
+    match best {
+        Some((at, _, later)) => Some((at, place_late(request, &world.free()[&later.machine.id], &later))),
+        None if is_wide && world.joins() => earliest_of_several(world, request, now),
+        None => None,
+    }
 }
 
 fn earliest_of_several(world: &World, request: &Request, now: Time) -> Option<(Time, Lease)> {
     let mut later: BTreeMap<MachineId, Free> = world.free().clone();
-    ends(world.active_runs(), world, now).find_map(|(at, run, is_last)| {
-        for machine in run.lease.machines() {
-            later.get_mut(&machine)?.give(&run.lease, run.id.job);
+    // Each once, though it may hold several of them.
+    let of = |id: &MachineId| {
+        let id = *id;
+        world.holds(id).filter(move |(_, hold)| hold.lease.machine == id)
+    };
+    ends(world.free().keys().flat_map(of), world, now).into_iter().find_map(|(at, job, hold, is_last)| {
+        for machine in hold.lease.machines() {
+            later.get_mut(&machine)?.give(&hold.lease, job);
         }
         is_last.then(|| several(request, later.values())).flatten().map(|lease| (at, lease))
     })
@@ -129,34 +144,36 @@ fn earliest_of_several(world: &World, request: &Request, now: Time) -> Option<(T
 
 /// Runs in the order in which they end at the latest, those of which that is known; and whether the next ends later.
 fn ends<'a>(
-    runs: impl Iterator<Item = &'a Run>,
+    holds: impl Iterator<Item = (JobId, &'a Hold)>,
     world: &World,
     now: Time,
-) -> impl Iterator<Item = (Time, &'a Run, bool)> {
-    let mut ends: Vec<(Time, &Run)> = runs.filter_map(|run| Some((end(world, run, now)?, run))).collect();
-    ends.sort_by_key(|(at, run)| (*at, run.id));
-    let next: Vec<Option<Time>> = ends.iter().skip(1).map(|(at, _)| Some(*at)).chain([None]).collect();
-    ends.into_iter().zip(next).map(|((at, run), next)| (at, run, next != Some(at)))
+) -> Vec<(Time, JobId, &'a Hold, bool)> {
+    let known = |(job, hold): (JobId, &'a Hold)| Some((end(world, hold, now)?, job, hold, true));
+    let mut ends: Vec<(Time, JobId, &Hold, bool)> = holds.filter_map(known).collect();
+    ends.sort_unstable_by_key(|(at, job, ..)| (*at, *job));
+    for place in 1..ends.len() {
+        ends[place - 1].3 = ends[place - 1].0 != ends[place].0;
+    }
+    ends
 }
 
 /// When a run has ended at the latest. Of one that goes on for longer than any of its command before, twice as long is
 /// thought; of one that goes on for longer still, nothing.
-pub fn end(world: &World, run: &Run, now: Time) -> Option<Time> {
-    let job = world.job(run.id.job)?;
-    let longest = world.longest(job)?;
-    match job.limit {
+fn end(world: &World, hold: &Hold, now: Time) -> Option<Time> {
+    if let Some(limit) = hold.limit {
         // One that is over it is on its way out.
-        Some(limit) => Some(run.planned_at.after(limit).max(now)),
-        None => [1, 2].map(|times| run.planned_at.after(longest * times)).into_iter().find(|at| *at > now),
+        return Some(hold.since.after(limit).max(now));
     }
+    let longest = world.learned(hold.same).longest()?;
+    [1, 2].map(|times| hold.since.after(longest * times)).into_iter().find(|at| *at > now)
 }
 
 /// What others have of a machine at a time when the lease is taken.
 fn left_at(world: &World, machine: MachineId, at: Time, now: Time, lease: &Lease, job: JobId) -> Free {
     let mut left = world.free()[&machine].clone();
-    for (end, run, _) in ends(world.runs_on(machine), world, now) {
-        if end <= at {
-            left.give(&run.lease, run.id.job);
+    for (job, hold) in world.holds(machine) {
+        if end(world, hold, now).is_some_and(|end| end <= at) {
+            left.give(&hold.lease, job);
         }
     }
     left.take(lease, job);
@@ -165,8 +182,7 @@ fn left_at(world: &World, machine: MachineId, at: Time, now: Time, lease: &Lease
 
 /// What is left of the machine where the job is nearest to its start, without GPUs that it can use. More of its GPUs
 /// fall free there and none is taken, so it stays the nearest.
-fn kept(world: &World, request: &Request) -> BTreeMap<MachineId, Free> {
-    let candidates = candidates(world, request);
+fn kept(world: &World, request: &Request, candidates: &[MachineId]) -> BTreeMap<MachineId, Free> {
     let is_wide = candidates.iter().all(|id| !world.free()[id].has_as_many(request));
     let mut near: Vec<&Free> = candidates.iter().map(|id| &world.free()[id]).collect();
     near.sort_by_key(|free| (Reverse(free.open_to(request).len()), free.machine.id));
