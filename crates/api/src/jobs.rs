@@ -330,6 +330,19 @@ pub struct Job {
     /// The job of the same sweep that repeats this one.
     #[serde(default)]
     pub replaced_by: Option<String>,
+    /// When it is expected to start and to end; null where nobody asked, or nobody knows.
+    #[serde(default)]
+    pub expected: Option<Expected>,
+}
+
+/// When a job is expected to start and to end, if nobody else comes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expected {
+    pub start: String,
+    /// Null where nobody knows how long it takes.
+    pub end: Option<String>,
+    /// No later than that, by limits alone; else about then, by earlier runs.
+    pub at_latest: bool,
 }
 
 /// `show`: the job, and each of its attempts.
@@ -510,4 +523,7 @@ pub struct JobQuery {
     pub tag: Option<String>,
     pub sweep: Option<String>,
     pub name: Option<String>,
+    /// Say when they are expected to start and to end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub expected: bool,
 }

@@ -94,9 +94,18 @@ impl Client {
     }
 
     /// Submits `copies` of a job, all or none.
-    pub async fn submit(&self, spec: &JobSpec, copies: usize, dry_run: bool) -> Result<Submitted, CliError> {
+    /// `shown`: somebody is told when they are expected to start.
+    pub async fn submit(
+        &self,
+        spec: &JobSpec,
+        copies: usize,
+        dry_run: bool,
+        shown: bool,
+    ) -> Result<Submitted, CliError> {
         let many = (copies != 1).then(|| copies.to_string());
-        let path = path("/v1/jobs", &[("dry_run", dry_run.then_some("true")), ("copies", many.as_deref())]);
+        let flag = |it: bool| it.then_some("true");
+        let path =
+            path("/v1/jobs", &[("dry_run", flag(dry_run)), ("copies", many.as_deref()), ("expected", flag(shown))]);
         self.post(&path, &[spec]).await
     }
 
@@ -299,6 +308,7 @@ fn asked(of: &str, first: Option<(&str, &str)>, query: &JobQuery) -> String {
         ("tag", query.tag.as_deref()),
         ("sweep", query.sweep.as_deref()),
         ("name", query.name.as_deref()),
+        ("expected", query.expected.then_some("true")),
     ];
     parameters.extend(first.map(|(name, value)| (name, Some(value))));
     path(of, &parameters)

@@ -9,6 +9,7 @@ pub mod check;
 pub mod decide;
 pub mod event;
 pub mod explain;
+pub mod forecast;
 pub mod free;
 pub mod ids;
 pub mod job;

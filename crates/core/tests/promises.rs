@@ -7,6 +7,7 @@ use nexus_core::apply::{self, Command, Report};
 use nexus_core::check::check;
 use nexus_core::decide::{decide, reserved};
 use nexus_core::event::{Event, Needs, NewJob};
+use nexus_core::forecast::{Expected, Forecast};
 use nexus_core::ids::{JobId, MachineId, RunId};
 use nexus_core::machine::{Gpu, Machine};
 use nexus_core::policy::Policy;
@@ -170,4 +171,42 @@ fn where_nobody_knows_how_long_they_take_it_waits_for_its_patience_and_the_longe
     }
     let started = queue.started.get(&wide).expect("it starts");
     assert!((600_000..=690_000).contains(&started.0), "{started:?}");
+}
+
+/// What is expected is what happens, where all take as long as they say and nobody comes.
+#[test]
+fn a_forecast_is_what_happens() {
+    for seed in 0..100 {
+        let mut chance = Chance(seed);
+        let mut queue = Queue::of(1 + chance.below(2) as u32, 4);
+        for _ in 0..30 {
+            let takes = seconds(1 + chance.below(100));
+            queue.submit(gpus(1 + chance.below(4) as u16), takes, Some(takes));
+        }
+        queue.pass(Time(1));
+        let expected = Forecast::of(&queue.world, &queue.policy, queue.now, 200, &[]).play();
+        queue.pass(Time(i64::MAX));
+        for (job, started) in &queue.started {
+            let ended = started.after(queue.takes[job]);
+            let Expected { start, end, at_latest } =
+                expected.get(job).copied().unwrap_or_else(|| panic!("{job} has no time"));
+            assert_eq!((start, end, at_latest), (*started, Some(ended), true), "{job}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn of_those_that_wait_for_one_without_a_time_nothing_is_known() {
+    let mut queue = Queue::of(1, 2);
+    queue.submit(gpus(1), seconds(50), None);
+    queue.submit(gpus(1), seconds(50), Some(seconds(60)));
+    queue.pass(Time(0));
+    let (wide, narrow) = (queue.submit(gpus(2), seconds(1), None), queue.submit(gpus(1), seconds(1), Some(seconds(5))));
+    let mut forecast = Forecast::of(&queue.world, &queue.policy, queue.now, 200, &[]);
+    let needs = Needs { request: gpus(1), limit: Some(seconds(9)), same: Same(99), ..Needs::default() };
+    let another = forecast.submit(needs, 0);
+    let expected = forecast.play();
+    assert_eq!(expected.get(&wide), None);
+    assert_eq!(expected[&narrow], Expected { start: Time(60_000), end: Some(Time(65_000)), at_latest: true });
+    assert_eq!(expected[&another].start, Time(65_000));
 }

@@ -67,6 +67,7 @@ pub fn job(row: JobRow, position: Option<u64>, around: &Surroundings) -> Job {
         position,
         rerun_of: row.spec.rerun_of,
         replaced_by: row.replaced_by,
+        expected: None,
     }
 }
 

@@ -24,7 +24,8 @@ pub async fn run(args: AddArgs, raw: &[OsString], app: &App) -> Result<ExitCode,
     let client = app.started().await?;
     name_parents(&client, &mut spec).await?;
     let copies = args.copies as usize;
-    let submitted = client.submit(&spec, copies, args.dry_run).await?;
+    let shown = args.json || !args.quiet && app.ui.out_is_terminal();
+    let submitted = client.submit(&spec, copies, args.dry_run, shown).await?;
     tell_notes(&submitted.notes, app);
     warn_if_hopeless(&client, &submitted.jobs, app).await;
     if args.json {

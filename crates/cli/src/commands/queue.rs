@@ -31,7 +31,9 @@ pub struct QueueArgs {
 pub async fn run(args: QueueArgs, app: &App) -> Result<ExitCode, CliError> {
     let client = app.reader();
     let narrowed = !args.narrow.is_none();
-    let jobs = client.jobs(&args.narrow.of(JobQuery { state: Some("pending".into()), ..JobQuery::default() })).await?;
+    let jobs = client
+        .jobs(&args.narrow.of(JobQuery { state: Some("pending".into()), expected: true, ..JobQuery::default() }))
+        .await?;
     if args.json {
         app.ui.json(&jobs)?;
     } else if jobs.is_empty() {

@@ -69,7 +69,7 @@ pub async fn run(args: RunArgs, raw: &[OsString], app: &App) -> Result<ExitCode,
     add::name_parents(&client, &mut spec).await?;
     // From here on a signal means the job, were it not even queued.
     let signals = stay::Signals::listen()?;
-    let submitted = client.submit(&spec, 1, false).await?;
+    let submitted = client.submit(&spec, 1, false, false).await?;
     if !typed.quiet {
         add::tell_notes(&submitted.notes, app);
         add::warn_if_hopeless(&client, &submitted.jobs, app).await;

@@ -3,6 +3,7 @@
 pub mod config;
 pub mod doctor;
 pub mod edit;
+pub mod expected;
 pub mod failure;
 pub mod gpus;
 pub mod history;

@@ -3,6 +3,7 @@
 use jiff::Zoned;
 use nexus_api::jobs::{Job, State};
 
+use super::expected;
 use super::paint::Paint;
 use super::place;
 use super::reason::{self, Capacity};
@@ -27,7 +28,9 @@ pub fn of_job(job: &Job, capacity: Capacity, now: &Zoned) -> String {
         _ => {
             let position = job.position.map(|position| format!("position {position}"));
             let reason = Some(reason::of_job(job, capacity, now)).filter(|reason| !reason.is_empty());
-            let parts: Vec<String> = position.into_iter().chain(reason).collect();
+            let start = expected::start(job, now);
+            let start = (!start.is_empty()).then(|| format!("starts {start}"));
+            let parts: Vec<String> = position.into_iter().chain(reason).chain(start).collect();
             if parts.is_empty() { "queued".into() } else { parts.join(", ") }
         }
     }

@@ -6,6 +6,7 @@ use jiff::Zoned;
 use nexus_api::jobs::Job;
 use nexus_api::sweeps::Sweep;
 
+use super::expected;
 use super::paint::Paint;
 use super::reason::{self, Capacity};
 use super::sweep;
@@ -21,6 +22,7 @@ pub struct Row {
     priority: i32,
     name: String,
     reason: String,
+    expected: String,
     command: String,
 }
 
@@ -33,6 +35,7 @@ pub fn queue(rows: &[Row], with_heads: bool, paint: Paint) -> String {
         .column("PRIO (LOW FIRST)", Paint::plain, rows.iter().map(priority))
         .column("NAME", Paint::plain, rows.iter().map(|row| row.name.clone()))
         .column("REASON", Paint::state, rows.iter().map(|row| row.reason.clone()))
+        .column("START", Paint::time, rows.iter().map(|row| row.expected.clone()))
         .column("COMMAND", Paint::command, rows.iter().map(|row| row.command.clone()))
         .render(with_heads, paint)
 }
@@ -95,6 +98,7 @@ fn row(job: &Job, capacity: Capacity, now: &Zoned) -> Row {
         priority: job.priority,
         name: job.name.clone().unwrap_or_default(),
         reason: reason::of_job(job, capacity, now),
+        expected: expected::start(job, now),
         command: job.command.clone(),
     }
 }

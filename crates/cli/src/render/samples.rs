@@ -90,6 +90,7 @@ pub fn queued(id: &str) -> Job {
         position: None,
         rerun_of: None,
         replaced_by: None,
+        expected: None,
     }
 }
 

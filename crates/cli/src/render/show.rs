@@ -6,6 +6,7 @@ use nexus_api::jobs::{Job, JobDetail, JobRequest, Run, State};
 use nexus_api::screens::Screen;
 use nexus_api::values::mebibytes_text;
 
+use super::expected;
 use super::paint::Paint;
 use super::reason::{self, Capacity};
 use super::{outcome, place, text, time};
@@ -98,6 +99,9 @@ fn times(lines: &mut Lines, job: &Job, now: &Zoned, paint: Paint) {
     lines.add("Submitted", &stamp(&job.submitted_at));
     lines.some("Started", job.started_at.as_ref().map(stamp).as_deref());
     lines.some("Ended", job.ended_at.as_ref().map(stamp).as_deref());
+    let start = expected::start(job, now);
+    lines.some("Starts", (!start.is_empty()).then_some(start).as_deref());
+    lines.some("Ends", expected::end(job, now).as_deref());
     if let Some(seconds) = runtime_seconds(job, now) {
         lines.add("Runtime", &paint.time(&time::span(seconds)));
     }

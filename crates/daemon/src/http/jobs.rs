@@ -28,6 +28,9 @@ use crate::{checks, clock, own_env, view, words};
 /// Jobs of one submission.
 const MOST_JOBS: usize = 1_000_000;
 
+/// Of so many jobs that are only tried out it is said when they would start, each by itself.
+const EXPECTED_AT_ONCE: usize = 8;
+
 /// More waiting jobs than this in one answer, and their places are left out unless it is the whole queue.
 const POSITIONS_COUNTED: usize = 8;
 
@@ -45,7 +48,11 @@ pub async fn list(State(app): State<Shared>, Asked(query): Asked<JobQuery>) -> R
             rows
         }
     };
-    Ok(Json(app.view(rows, whole_queue).await?))
+    let mut jobs = app.view(rows, whole_queue).await?;
+    if query.expected {
+        app.expect(&mut jobs).await?;
+    }
+    Ok(Json(jobs))
 }
 
 #[derive(Deserialize)]
@@ -77,7 +84,9 @@ pub async fn show(
     let results_copy = app.copy_of(&row).filter(|copy| !copy.ended);
     let checkpoints = app.checkpoints_of(&row).filter(|folder| folder.is_dir());
     let checkpoint_dir = checkpoints.map(|folder| folder.display().to_string());
-    let job = app.view(vec![row], false).await?.remove(0);
+    let mut jobs = app.view(vec![row], false).await?;
+    app.expect(&mut jobs).await?;
+    let job = jobs.remove(0);
     let env = query.env.then_some(env);
     Ok(Json(JobDetail {
         job,
@@ -106,6 +115,9 @@ pub struct SubmitQuery {
     dry_run: bool,
     /// Each spec this many times.
     copies: Option<usize>,
+    /// Say when they are expected to start.
+    #[serde(default)]
+    expected: bool,
 }
 
 pub async fn submit(
@@ -117,7 +129,10 @@ pub async fn submit(
     if query.dry_run {
         return Ok(Json(Submitted { jobs: app.try_out(specs).await?, notes }));
     }
-    let jobs = app.submit(specs).await?;
+    let mut jobs = app.submit(specs).await?;
+    if query.expected {
+        app.expect(&mut jobs).await?;
+    }
     if !notes.is_empty() {
         let lines = notes.iter().map(|note| format!("Note: {note}")).collect();
         // The jobs are taken, whatever becomes of the service.
@@ -353,7 +368,13 @@ impl App {
             job.waiting = Some(words::waiting(&answer));
             job
         };
-        Ok(specs.into_iter().zip(answers).map(job).collect())
+        let firsts: Vec<(Needs, i32)> =
+            specs.iter().take(EXPECTED_AT_ONCE).map(|spec| (words::needs(spec, same(spec)), spec.priority)).collect();
+        let mut jobs: Vec<Job> = specs.into_iter().zip(answers).map(job).collect();
+        for (job, (needs, priority)) in jobs.iter_mut().zip(firsts).filter(|(job, _)| job.state == Word::Queued) {
+            job.expected = self.expect_new(needs, priority).await?;
+        }
+        Ok(jobs)
     }
 }
 

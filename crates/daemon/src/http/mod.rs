@@ -5,6 +5,7 @@ mod changes;
 mod config;
 mod edit;
 mod events;
+mod expected;
 mod export;
 mod extract;
 mod gpus;
@@ -151,11 +152,18 @@ impl App {
         T: Send + 'static,
         F: FnOnce(&World, &mut Explainer) -> T + Send + 'static,
     {
+        self.decided(move |world, policy| question(world, &mut Explainer::new(world, policy, clock::now()))).await
+    }
+
+    /// The same, with what decisions depend on.
+    async fn decided<T, F>(&self, question: F) -> Result<T, Problem>
+    where
+        T: Send + 'static,
+        F: FnOnce(&World, &Policy) -> T + Send + 'static,
+    {
         let (reply, answer) = oneshot::channel();
-        let explain = move |world: &World, _: &Gpus, policy: &Policy| {
-            drop(reply.send(question(world, &mut Explainer::new(world, policy, clock::now()))));
-        };
-        self.post(Message::Ask(Box::new(explain)))?;
+        let ask = move |world: &World, _: &Gpus, policy: &Policy| drop(reply.send(question(world, policy)));
+        self.post(Message::Ask(Box::new(ask)))?;
         answer.await.map_err(|_| Problem::Stopping)
     }
 
