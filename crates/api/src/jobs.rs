@@ -330,8 +330,8 @@ pub struct Job {
     /// The job of the same sweep that repeats this one.
     #[serde(default)]
     pub replaced_by: Option<String>,
-    /// When it is expected to start and to end; null where nobody asked, or nobody knows.
-    #[serde(default)]
+    /// When it is expected to start and to end; left out where nobody asked, or nobody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<Expected>,
 }
 

@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::decide::pack::Packing;
 use crate::event::{Event, Needs, NewJob, Parent, QueuePause, Requeue};
 use crate::free::Free;
 use crate::ids::{JobId, MachineId, RunId, SweepId};
 use crate::job::{End, Failure, Job, Place, Retries, State};
 use crate::learned::Learned;
 use crate::machine::Machine;
+use crate::packing::Packing;
 use crate::request::{GpuSet, Raise, Request, Same, Share, Vram, learned};
 use crate::run::{Lease, Outcome, Phase, Run};
 use crate::sweep::{First, Sweep};
@@ -123,7 +123,7 @@ impl World {
 
     /// The same, which knows what will be asked for and how often each.
     pub fn with_requests(mut self, requests: &BTreeMap<Request, u64>) -> World {
-        self.packing = Packing::of(&self, requests);
+        self.packing = Packing::told(&self.free, requests);
         self
     }
 
@@ -175,13 +175,17 @@ impl World {
         self.on.get(&machine).into_iter().flatten().map(|(id, hold)| (*id, hold))
     }
 
-    pub(crate) fn packing(&mut self) -> &mut Packing {
-        &mut self.packing
+    pub(crate) fn packing(&self) -> &Packing {
+        &self.packing
     }
 
-    /// Whether somebody said what will be asked for.
-    pub(crate) fn knows_requests(&self) -> bool {
-        self.packing.is_told()
+    pub(crate) fn set_packing(&mut self, packing: Packing) {
+        self.packing = packing;
+    }
+
+    /// Room for a request where the least is lost by it.
+    pub(crate) fn packed(&mut self, request: &Request) -> Option<(MachineId, GpuSet)> {
+        self.packing.place(&self.free, request)
     }
 
     /// How many jobs have not ended.

@@ -14,11 +14,15 @@ fn trace(name: &str) -> Option<String> {
     let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
     let folder = std::env::var_os("NEXUS_TRACES").map_or_else(beside, PathBuf::from);
     let text = std::fs::read_to_string(folder.join(name)).ok();
-    #[allow(clippy::disallowed_macros, reason = "a test says what it leaves out")]
     if text.is_none() {
-        println!("skipped: no {name} in {}", folder.display());
+        skipped(&format!("no {name} in {}", folder.display()));
     }
     text
+}
+
+#[allow(clippy::disallowed_macros, reason = "a test says what it leaves out")]
+fn skipped(why: &str) {
+    println!("skipped: {why}");
 }
 
 /// Eight machines of eight GPUs.
@@ -134,8 +138,10 @@ fn pods_of_openb_leave_few_fragments() {
 
 /// Means of the five seeds, each no more than those of fragmentation gradient descent and 0.05.
 #[test]
-#[ignore = "forty runs: ./test --long"]
 fn pods_of_openb_leave_few_fragments_in_all_mixes() {
+    if std::env::var_os("NEXUS_TEST_LONG").is_none() {
+        return skipped("forty runs: ./test --long");
+    }
     let workloads = [
         ("default", 481),
         ("cpu100", 488),
@@ -152,8 +158,4 @@ fn pods_of_openb_leave_few_fragments_in_all_mixes() {
         means.push((workload, left / 5, most));
     }
     assert!(means.iter().all(|(_, mean, most)| mean <= most), "{means:?}");
-    #[allow(clippy::disallowed_macros, reason = "a test says what it found")]
-    {
-        println!("{means:?}");
-    }
 }

@@ -4,8 +4,7 @@
 //! [`Reservation`], and later ones start only where they leave that alone. Jobs with equal requests share one answer:
 //! when there is no room for the first, there is none for any of them.
 
-mod fragment;
-pub(crate) mod pack;
+mod pack;
 pub mod place;
 pub mod reserve;
 
@@ -48,9 +47,10 @@ pub fn decide(world: &mut World, policy: &Policy, now: Time) -> Vec<Event> {
 
 /// What is looked at in its turn: the first of a bucket, or of one span of it.
 type Head = ((Place, JobId), (usize, Option<Span>));
+type Heads = BTreeMap<(Place, JobId), (usize, Option<Span>)>;
 
 /// The first of each bucket, in queue order, with its request. Its spans come apart once there is room for one of them.
-fn heads(world: &World) -> (BTreeMap<(Place, JobId), (usize, Option<Span>)>, Vec<Request>) {
+fn heads(world: &World) -> (Heads, Vec<Request>) {
     let first = |(number, spans): (usize, &Bucket)| {
         let first = spans.values().filter_map(BTreeSet::first).min()?;
         Some((*first, (number, None)))
@@ -60,7 +60,7 @@ fn heads(world: &World) -> (BTreeMap<(Place, JobId), (usize, Option<Span>)>, Vec
 
 struct Round<'a> {
     world: &'a mut World,
-    heads: BTreeMap<(Place, JobId), (usize, Option<Span>)>,
+    heads: Heads,
     /// Of each bucket.
     requests: Vec<Request>,
     how: How,

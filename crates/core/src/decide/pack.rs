@@ -1,102 +1,24 @@
-//! Places jobs where GPUs are shared so that the fewest useless fragments remain: see [`fragment`](super::fragment) for
-//! the score. Kept beside the World are the costs of each kind of request on each machine, as of the last change there.
+//! Places jobs where GPUs are shared so that the fewest useless fragments remain.
 
 use std::collections::BTreeMap;
 
-use super::fragment::{GPU, Left, MODELS, Shape, Shapes, coarse};
 use super::place::lease;
-use crate::free::Free;
-use crate::ids::MachineId;
 use crate::machine::Shares;
-use crate::request::{GpuSet, Request, Vram, WHOLE_MILLI};
+use crate::packing::Packing;
+use crate::request::Request;
 use crate::run::Lease;
 use crate::world::World;
-
-/// Kinds of requests whose costs are remembered; beyond it the memory starts anew.
-const ROWS: usize = 1024;
 
 /// So many jobs tell what others will be like.
 const ENOUGH: u64 = 50;
 
-/// What is known of machines and requests so far. Whatever it holds, two Worlds are the same.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Packing(Option<Box<Known>>);
-
-impl PartialEq for Packing {
-    fn eq(&self, _: &Packing) -> bool {
-        true
-    }
-}
-
-impl Eq for Packing {}
-
-#[derive(Clone, Debug)]
-struct Known {
-    shapes: Shapes,
-    /// How many jobs they were counted from; none = they stay.
-    counted: Option<u64>,
-    models: Vec<String>,
-    seats: BTreeMap<MachineId, Seat>,
-    /// One cost for each machine, in their order.
-    rows: BTreeMap<Request, Vec<Cost>>,
-}
-
-/// A machine, and how often it has changed.
-#[derive(Clone, Debug)]
-struct Seat {
-    version: u64,
-    left: Left,
-}
-
-/// Of a request on a machine as of a version of that; none where there is no room.
-#[derive(Clone, Copy, Debug)]
-struct Cost {
-    version: u64,
-    cost: Option<i64>,
-}
-
-impl Packing {
-    /// The requests that will come, and how often each.
-    pub fn of(world: &World, requests: &BTreeMap<Request, u64>) -> Packing {
-        Packing(Some(Box::new(Known::of(world, requests, None))))
-    }
-
-    /// Whether somebody said what will come.
-    pub fn is_told(&self) -> bool {
-        self.0.as_ref().is_some_and(|known| known.counted.is_none())
-    }
-
-    /// Something of the machine was taken or given back.
-    pub fn changed(&mut self, free: &Free) {
-        if let Some(known) = &mut self.0 {
-            known.changed(free);
-        }
-    }
-
-    /// What is known by now, made anew where that has become of other jobs than before.
-    fn of_now(&mut self, world: &World) -> &mut Known {
-        let live = world.live();
-        let is_stale = |counted: u64| live > counted.saturating_mul(2) || live < counted / 2;
-        if self.0.as_ref().is_none_or(|known| known.counted.is_some_and(is_stale)) {
-            let mut requests: BTreeMap<Request, u64> = BTreeMap::new();
-            for (request, spans) in world.ready() {
-                *requests.entry(*request).or_default() += spans.values().map(|jobs| jobs.len() as u64).sum::<u64>();
-            }
-            for job in world.active_runs().filter_map(|run| world.job(run.id.job)) {
-                *requests.entry(job.request).or_default() += 1;
-            }
-            self.0 = Some(Box::new(Known::of(world, &requests, Some(live))));
-        }
-        self.0.as_mut().expect("just made")
-    }
-}
-
 /// Whether a request is placed by fragments: one that shares where shares are packed, any other where they always are.
 /// What a few jobs ask for tells nothing of what will be asked for: they go where the most is in use.
 pub(super) fn packs(world: &World, request: &Request, whole_waits: usize) -> bool {
-    let is_known = world.knows_requests() || world.live() >= ENOUGH;
+    let is_known = world.packing().is_told() || world.live() >= ENOUGH;
+    let mut machines = world.machines();
     is_known
-        && world.machines().all(|machine| match machine.sharing.order {
+        && machines.all(|machine| match machine.sharing.order {
             Shares::Pack => true,
             Shares::Auto => request.share.is_some() && whole_waits > 0,
             Shares::Spread => false,
@@ -105,139 +27,23 @@ pub(super) fn packs(world: &World, request: &Request, whole_waits: usize) -> boo
 
 /// Room for a request whose memory is known, where the least is lost.
 pub(super) fn place(world: &mut World, request: &Request) -> Option<Lease> {
-    let mut packing = std::mem::take(world.packing());
-    let lease = packing.of_now(world).place(world, request);
-    *world.packing() = packing;
-    lease
+    if world.packing().is_stale(world.live()) {
+        let packing = Packing::counted(world.free(), &requests(world), world.live());
+        world.set_packing(packing);
+    }
+    let (machine, gpus) = world.packed(request)?;
+    Some(lease(request, machine, gpus))
 }
 
-impl Known {
-    fn of(world: &World, requests: &BTreeMap<Request, u64>, counted: Option<u64>) -> Known {
-        let mut models: Vec<String> =
-            world.machines().filter_map(|machine| machine.gpus.first()).map(|gpu| gpu.name.clone()).collect();
-        models.sort_unstable();
-        models.dedup();
-        models.truncate(MODELS);
-        let mut known =
-            Known { shapes: Shapes::default(), counted, models, seats: BTreeMap::new(), rows: BTreeMap::new() };
-        let memory = world.machines().flat_map(|machine| &machine.gpus).map(|gpu| gpu.memory_mib).max().unwrap_or(0);
-        let mut counts: BTreeMap<Shape, u64> = BTreeMap::new();
-        for (request, count) in requests {
-            *counts.entry(known.shape(&world.resolved(request), memory)).or_default() += count;
-        }
-        known.shapes = Shapes::new(&counts.into_iter().collect::<Vec<_>>());
-        world.free().values().for_each(|free| known.changed(free));
-        known
+/// What is asked for by live jobs, and by how many.
+fn requests(world: &World) -> BTreeMap<Request, u64> {
+    let mut requests: BTreeMap<Request, u64> = BTreeMap::new();
+    for (request, spans) in world.ready() {
+        let count = spans.values().map(|jobs| jobs.len() as u64).sum::<u64>();
+        *requests.entry(world.resolved(request)).or_default() += count;
     }
-
-    fn changed(&mut self, free: &Free) {
-        let name = free.machine.gpus.first().map_or("", |gpu| &gpu.name);
-        let model = self.models.binary_search_by(|known| known.as_str().cmp(name)).unwrap_or(0) as u8;
-        let left = Left { cpus: free.cpus, ram_mib: free.ram_mib, model, gpus: free.left_milli() };
-        let version = self.seats.get(&free.machine.id).map_or(0, |seat| seat.version) + 1;
-        if self.seats.insert(free.machine.id, Seat { version, left }).is_none() {
-            self.rows.clear();
-        }
+    for job in world.active_runs().filter_map(|run| world.job(run.id.job)) {
+        *requests.entry(world.resolved(&job.request)).or_default() += 1;
     }
-
-    /// `memory`: what a GPU has, to count amounts of it as parts.
-    fn shape(&self, request: &Request, memory: u64) -> Shape {
-        let milli = milli(request, memory);
-        Shape { milli, models: self.models(request), ..Shape::of(request) }
-    }
-
-    /// Those that a request allows.
-    fn models(&self, request: &Request) -> u64 {
-        let fits = |name: &String| request.model.is_none_or(|model| model.fits(name));
-        let bits = self.models.iter().enumerate().filter(|(_, name)| fits(name)).map(|(bit, _)| 1u64 << bit);
-        bits.fold(0, |models, bit| models | bit)
-    }
-
-    fn place(&mut self, world: &World, request: &Request) -> Option<Lease> {
-        if self.rows.len() >= ROWS && !self.rows.contains_key(request) {
-            self.rows.clear();
-        }
-        let memory = |free: &Free| free.machine.gpus.first().map_or(0, |gpu| gpu.memory_mib);
-        let (rent, shape) = (self.rent(), self.shape(request, 0));
-        let mut row = self.rows.remove(request).unwrap_or_default();
-        row.resize(self.seats.len(), Cost { version: 0, cost: None });
-        let mut best: Option<(i64, MachineId)> = None;
-        for ((seat, free), known) in self.seats.values().zip(world.free().values()).zip(&mut row) {
-            let here = Shape { milli: milli(request, memory(free)), ..shape };
-            if known.version != seat.version {
-                let cost = free.room(request).and_then(|open| self.cost(free, seat, (request, &here), open));
-                *known = Cost { version: seat.version, cost: cost.map(|(cost, _)| cost) };
-            }
-            let Some(cost) = known.cost else { continue };
-            let cost = coarse(cost + rent[usize::from(seat.left.model)] * here.total());
-            if best.is_none_or(|(least, _)| cost < least) {
-                best = Some((cost, free.machine.id));
-            }
-        }
-        self.rows.insert(*request, row);
-        let (_, machine) = best?;
-        let (free, seat) = (&world.free()[&machine], &self.seats[&machine]);
-        let here = Shape { milli: milli(request, memory(free)), ..shape };
-        let (_, gpus) = self.cost(free, seat, (request, &here), free.room(request)?)?;
-        Some(lease(request, machine, gpus))
-    }
-
-    /// What more is lost on a machine that has room on these GPUs, and those to take for that.
-    fn cost(
-        &self,
-        free: &Free,
-        seat: &Seat,
-        (request, shape): (&Request, &Shape),
-        open: GpuSet,
-    ) -> Option<(i64, GpuSet)> {
-        let places = |gpus: GpuSet| -> Vec<usize> {
-            let indices = free.machine.gpus.iter().map(|gpu| gpu.index);
-            indices.enumerate().filter(|(_, index)| gpus.contains(*index)).map(|(place, _)| place).collect()
-        };
-        if request.gpus != 1 || request.share.is_none() {
-            let gpus = free.choose(request, open, true);
-            return Some((self.shapes.cost(&seat.left, shape, &places(gpus)), gpus));
-        }
-        let mut looked: Vec<u16> = Vec::new();
-        let mut best: Option<(i64, u16)> = None;
-        for (place, gpu) in free.machine.gpus.iter().enumerate().filter(|(_, gpu)| open.contains(gpu.index)) {
-            // GPUs with as much left are the same choice: the first stands for them.
-            let milli = seat.left.gpus[place];
-            if looked.contains(&milli) {
-                continue;
-            }
-            looked.push(milli);
-            let cost = self.shapes.cost(&seat.left, shape, &[place]);
-            if best.is_none_or(|(least, _)| cost < least) {
-                best = Some((cost, gpu.index));
-            }
-        }
-        best.map(|(cost, gpu)| (cost, [gpu].into_iter().collect()))
-    }
-
-    fn rent(&self) -> [i64; MODELS] {
-        let mut free = [0; MODELS];
-        for seat in self.seats.values() {
-            free[usize::from(seat.left.model)] += seat.left.free();
-        }
-        self.shapes.rent(&free)
-    }
-}
-
-impl Shape {
-    /// Of any model, and of whole GPUs.
-    fn of(request: &Request) -> Shape {
-        let (gpus, cpus, ram_mib) = (request.gpus, request.cpus, request.ram_mib.into());
-        Shape { gpus, milli: WHOLE_MILLI, cpus, ram_mib, models: u64::MAX }
-    }
-}
-
-/// Thousandths that it takes of each GPU, of which one has so much memory.
-fn milli(request: &Request, memory: u64) -> u16 {
-    let Some(share) = request.share else { return WHOLE_MILLI };
-    let of_memory = match share.vram {
-        Vram::Mib(mib) => (u64::from(mib) * GPU as u64).checked_div(memory).unwrap_or(0),
-        Vram::Unsaid | Vram::Learned(_) => 0,
-    };
-    share.milli.max(u16::try_from(of_memory).unwrap_or(WHOLE_MILLI)).min(WHOLE_MILLI)
+    requests
 }

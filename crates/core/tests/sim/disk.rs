@@ -48,6 +48,15 @@ impl Disk {
         world.with_learned(learned).with_sweeps(sweeps)
     }
 
+    fn learn(&mut self, run: RunId, outcome: &Outcome, at: Time) {
+        let (same, ended) = (self.jobs[&run.job].same, self.active(run));
+        let took = (*outcome == Outcome::Exited { code: 0 }).then(|| at.since(ended.planned_at));
+        let peak_mib = ended.peak_mib;
+        if peak_mib > 0 || took.is_some() {
+            self.learned.entry(same).or_default().add(peak_mib, took);
+        }
+    }
+
     /// The run, if the disk knows it as its job's current one.
     pub fn run(&self, id: RunId) -> Option<&Run> {
         match &self.jobs.get(&id.job)?.state {
@@ -127,14 +136,7 @@ impl Disk {
             Event::GpuResumed { machine, uuid, .. } => {
                 assert!(self.paused_gpus.remove(&(*machine, uuid.clone())), "{uuid} was not paused");
             }
-            Event::RunEnded { run, outcome, at } => {
-                let (same, ended) = (self.jobs[&run.job].same, self.active(*run));
-                let took = (*outcome == Outcome::Exited { code: 0 }).then(|| at.since(ended.planned_at));
-                let peak_mib = ended.peak_mib;
-                if peak_mib > 0 || took.is_some() {
-                    self.learned.entry(same).or_default().add(peak_mib, took);
-                }
-            }
+            Event::RunEnded { run, outcome, at } => self.learn(*run, outcome, *at),
             Event::CopyStopped { .. } | Event::MachineRead(_) | Event::DiskFull { .. } | Event::Stopping => {}
         }
     }

@@ -371,7 +371,11 @@ impl App {
         let firsts: Vec<(Needs, i32)> =
             specs.iter().take(EXPECTED_AT_ONCE).map(|spec| (words::needs(spec, same(spec)), spec.priority)).collect();
         let mut jobs: Vec<Job> = specs.into_iter().zip(answers).map(job).collect();
-        for (job, (needs, priority)) in jobs.iter_mut().zip(firsts).filter(|(job, _)| job.state == Word::Queued) {
+        for (job, (needs, priority)) in jobs
+            .iter_mut()
+            .zip(firsts)
+            .filter(|(job, _)| job.state == Word::Queued && !matches!(job.waiting, Some(WaitingWord::After { .. })))
+        {
             job.expected = self.expect_new(needs, priority).await?;
         }
         Ok(jobs)

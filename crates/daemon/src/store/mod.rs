@@ -10,6 +10,7 @@ mod learned;
 mod left;
 mod narrow;
 mod read;
+mod records;
 mod report;
 mod restore;
 mod results;
@@ -37,12 +38,13 @@ pub use history::{PastJob, PastRun, Took};
 pub use left::{Copied, Left};
 pub use narrow::Narrow;
 pub use read::{Filter, JobRow, Reader, RunRow};
+pub use records::machine_name;
 pub use restore::parents;
 pub use spec::{Launch, past_texts};
 pub use sweeps::{NewSweepRow, SweepRow};
 pub use variables::VariableChange;
 pub use watches::{Seen, WatchChange, WatchRow};
-pub use write::{Batch, EditedRow, JobEnv, NewRow, TagChange, machine_name};
+pub use write::{Batch, EditedRow, JobEnv, NewRow, TagChange};
 
 /// The newest format this nexus knows: the number of steps in [`MIGRATIONS`].
 pub const FORMAT: u32 = MIGRATIONS.len() as u32;

@@ -14,8 +14,8 @@ use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::learned;
+use super::records::{machine_named, raise};
 use super::spec::Specs;
-use super::write::{machine_named, raise};
 use super::{Store, StoreError};
 use crate::words;
 

@@ -9,7 +9,7 @@ use nexus_api::jobs::JobSpec;
 use nexus_api::results::Found;
 use nexus_api::run_dir;
 use nexus_core::event::{Event, NewJob, QueuePause, Requeue};
-use nexus_core::ids::{JobId, MachineId, RunId, SweepId};
+use nexus_core::ids::{JobId, RunId, SweepId};
 use nexus_core::job::{End, Failure};
 use nexus_core::learned::Learned;
 use nexus_core::request::{GpuSet, Raise, Same};
@@ -19,6 +19,7 @@ use rusqlite::{CachedStatement, OptionalExtension, Transaction, TransactionBehav
 
 use super::learned;
 use super::left::Copied;
+use super::records::{machine_name, raised};
 use super::spec::{Specs, StoredSpec, common, common_text, env_text, have_in_common, numbered, own_text, stored_spec};
 use super::{NewSweepRow, Store, StoreError, VariableChange, WatchChange};
 use crate::identity::{Identity, identity};
@@ -565,39 +566,5 @@ impl Writer<'_> {
             self.drop_spec(shared)?;
         }
         self.drop_env(env)
-    }
-}
-
-/// As in the column `raised`.
-fn raised(raise: Raise) -> String {
-    match raise {
-        Raise::Alone => ALONE.into(),
-        Raise::Mib(mib) => mib.to_string(),
-    }
-}
-
-/// Reads what [`raised`] wrote.
-pub(super) fn raise(text: &str) -> Option<Raise> {
-    match text {
-        ALONE => Some(Raise::Alone),
-        number => number.parse().ok().map(Raise::Mib),
-    }
-}
-
-const ALONE: &str = "alone";
-
-/// The machine of a name in records.
-pub(super) fn machine_named(name: &str) -> Option<MachineId> {
-    match name.strip_prefix("machine ") {
-        Some(number) => number.parse().ok().map(MachineId),
-        None => (name == "local").then_some(MachineId::LOCAL),
-    }
-}
-
-/// The name a machine goes by in records.
-pub fn machine_name(id: MachineId) -> String {
-    match id {
-        MachineId::LOCAL => "local".into(),
-        MachineId(number) => format!("machine {number}"),
     }
 }
