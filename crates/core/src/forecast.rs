@@ -48,7 +48,7 @@ impl Forecast {
         let sweeps: Vec<_> = sweeps.map(|(id, it)| (id, Sweep { counts: Counts::default(), ..it.clone() })).collect();
         let after_all = jobs.iter().map(|job| job.place.turn).max().unwrap_or(0).max(0) + 1;
         let mut played = World::restore(jobs, world.queue_pause(), after_all).with_learned(learned).with_sweeps(sweeps);
-        played = played.with_paused_gpus(world.paused_cards());
+        played = played.with_paused_gpus(world.paused_cards()).played();
         world.machines().for_each(|machine| played.record(&Event::MachineRead(machine.clone())));
         Forecast { world: played, policy: policy.clone(), now }
     }
@@ -71,10 +71,9 @@ impl Forecast {
         let mut ends: BinaryHeap<Reverse<(Time, RunId, bool)>> = BinaryHeap::new();
         for run in self.world.active_runs() {
             let job = self.world.job(run.id.job).expect("a run has a job");
-            let end = self.end(job, run.planned_at);
-            let at_latest = end.is_some_and(|(_, guessed)| !guessed);
-            expected.insert(job.id, Expected { start: run.planned_at, end: end.map(|(at, _)| at), at_latest });
-            ends.extend(end.map(|(at, guessed)| Reverse((at, run.id, guessed))));
+            let Some((end, guessed)) = self.end(job, run.planned_at) else { continue };
+            expected.insert(job.id, Expected { start: run.planned_at, end: Some(end), at_latest: !guessed });
+            ends.push(Reverse((end, run.id, guessed)));
         }
         let mut guessed = false;
         loop {

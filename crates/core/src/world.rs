@@ -47,6 +47,8 @@ pub struct World {
     /// A job may have several machines, all of each.
     joins: bool,
     packing: Packing,
+    /// What happens here teaches nothing.
+    is_played: bool,
     /// By the card, not by its number.
     paused_gpus: BTreeSet<(MachineId, String)>,
     queue_pause: Option<QueuePause>,
@@ -118,6 +120,12 @@ impl World {
     /// The same, where wide jobs may have several machines.
     pub fn with_joins(mut self) -> World {
         self.joins = true;
+        self
+    }
+
+    /// The same, to be played on: nothing is learned of runs that are made up.
+    pub(crate) fn played(mut self) -> World {
+        self.is_played = true;
         self
     }
 

@@ -37,7 +37,7 @@ impl Span {
 impl World {
     /// A run reached so much memory, and took so long if it completed.
     pub fn learn(&mut self, same: Same, peak_mib: u32, took: Option<Duration>) {
-        if peak_mib == 0 && took.is_none() {
+        if self.is_played || peak_mib == 0 && took.is_none() {
             return;
         }
         let known = self.learned.entry(same).or_default();

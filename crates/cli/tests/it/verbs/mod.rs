@@ -26,6 +26,7 @@ mod edit;
 mod edit_job;
 mod environments;
 mod environments_conda;
+mod expected;
 mod export;
 mod export_again;
 mod first;
