@@ -130,14 +130,22 @@ fn half_a_line_is_waited_for() {
     nexus.ok(&["pause"]);
     shows(&nexus, "#: The queue");
     // Each piece comes sooner than the file is quiet, for longer than quiet is waited for. Meanwhile the queue changes, and the file would be written.
-    let script = "for n in $(seq 45); do printf 'echo %s; ' $n; sleep 0.1; done >> \"$1\"; echo true >> \"$1\"";
-    let mut writer =
-        std::process::Command::new("bash").args(["-c", script, "bash"]).arg(jobs_txt(&nexus)).spawn().unwrap();
+    // A thread that writes to the one open file: no process is started for each piece, which on a busy machine may take
+    // longer than that.
+    let mut file = std::fs::OpenOptions::new().append(true).open(jobs_txt(&nexus)).unwrap();
+    let writer = std::thread::spawn(move || {
+        for number in 1..=45 {
+            write!(file, "echo {number}; ").unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        writeln!(file, "true").unwrap();
+    });
     let mut added = 0;
-    while writer.try_wait().unwrap().is_none() {
+    while !writer.is_finished() {
         nexus.add("echo meanwhile");
         added += 1;
     }
+    writer.join().unwrap();
     let line: String = (1..=45).map(|number| format!("echo {number}; ")).collect();
     queued(&nexus, &format!("{line}true"));
     append(&nexus, "echo without end");
