@@ -10,7 +10,7 @@ use crate::apply::{self, Command, Report};
 use crate::decide::decide;
 use crate::event::{Event, Needs, NewJob};
 use crate::ids::{JobId, RunId};
-use crate::job::{Job, State};
+use crate::job::Job;
 use crate::policy::Policy;
 use crate::request::Same;
 use crate::run::Outcome;
@@ -38,9 +38,8 @@ pub struct Forecast {
 impl Forecast {
     /// Of the first `most` that wait. What is known of `more` commands is taken along.
     pub fn of(world: &World, policy: &Policy, now: Time, most: usize, more: &[Same]) -> Forecast {
-        let active = world.jobs().filter(|job| matches!(job.state, State::Active(_)));
-        let jobs: Vec<Job> =
-            active.chain(first(world, most).into_iter().filter_map(|id| world.job(id))).cloned().collect();
+        let active = world.active_runs().map(|run| run.id.job);
+        let jobs: Vec<Job> = active.chain(first(world, most)).filter_map(|id| world.job(id)).cloned().collect();
         let sames: BTreeSet<_> = jobs.iter().map(|job| job.same).chain(more.iter().copied()).collect();
         let learned: Vec<_> = sames.into_iter().map(|same| (same, world.learned(same))).collect();
         let of_jobs: BTreeSet<_> = jobs.iter().filter_map(|job| job.sweep).collect();

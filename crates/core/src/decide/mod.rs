@@ -80,9 +80,7 @@ impl Round<'_> {
         if self.out[bucket] {
             return None;
         }
-        // All of this bucket are of that sweep.
-        let is_full = |sweep| self.world.sweep(sweep).is_some_and(|sweep| sweep.is_full());
-        if self.requests[bucket].within.is_some_and(is_full) {
+        if is_full(self.world, &self.requests[bucket]) {
             self.out[bucket] = true;
             return None;
         }
@@ -177,7 +175,7 @@ pub fn reserved(world: &World, policy: &Policy, now: Time) -> Option<Reservation
     let (heads, requests) = heads(world);
     heads.into_iter().find_map(|((_, job), (bucket, _))| {
         let bucket = &requests[bucket];
-        if bucket.within.is_some_and(|sweep| world.sweep(sweep).is_some_and(|sweep| sweep.is_full())) {
+        if is_full(world, bucket) {
             return None;
         }
         let request = world.resolved(bucket);
@@ -186,6 +184,11 @@ pub fn reserved(world: &World, policy: &Policy, now: Time) -> Option<Reservation
             None => Reservation::of(world, job, &request, policy, now),
         }
     })
+}
+
+/// Whether as many of the sweep are on, which all jobs of this request are of, as may at once.
+fn is_full(world: &World, request: &Request) -> bool {
+    request.within.and_then(|sweep| world.sweep(sweep)).is_some_and(|sweep| sweep.is_full())
 }
 
 fn is_whole(request: &Request) -> bool {
