@@ -6,6 +6,7 @@
 pub mod amount;
 pub mod command;
 pub mod config;
+pub mod csv;
 pub mod edit;
 pub mod env;
 pub mod events;

@@ -6,7 +6,7 @@ use nexus_core::ids::MachineId;
 use nexus_core::machine::{Gpu, Machine};
 use nexus_core::request::MAX_GPUS;
 
-use super::cell;
+use super::field;
 use super::rows::{File, Rows};
 use crate::error::Usage;
 
@@ -115,7 +115,7 @@ fn own(mut rows: Rows) -> Result<Vec<Machine>, Usage> {
     let mut machines = Vec::new();
     while rows.next()? {
         let size = |column: Option<usize>| match (column, rows.said(column)) {
-            (Some(column), Some(_)) => cell::memory(&rows, column),
+            (Some(column), Some(_)) => field::memory(&rows, column),
             _ => Ok(None),
         };
         let cpus = match (cpus, rows.said(cpus)) {
@@ -170,7 +170,7 @@ pub fn openb(mut rows: Rows, count_cpus: Cpus, memory_mib: u64) -> Result<Vec<Ma
     while rows.next()? {
         let milli = rows.whole(cpus, u32::MAX.into())? as u32;
         machines.push(Machine {
-            name: rows.cell(name).to_string(),
+            name: rows.field(name).to_string(),
             cpus: match count_cpus {
                 Cpus::Whole => milli / 1000,
                 Cpus::Thousandths => milli,

@@ -2,7 +2,7 @@
 //!
 //! The decisions are those of a living queue; nothing runs, and no service is needed but for its own history and GPUs.
 
-mod cell;
+mod field;
 mod history;
 mod machines;
 mod packing;

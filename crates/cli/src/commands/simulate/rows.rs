@@ -1,10 +1,10 @@
-//! Files with names in their first line and commas between cells, read row by row: a wrong cell is told with its line.
-//!
-//! Cells are parts of the text and one list holds them for all rows: a million rows are a matter of a second.
+//! Files with names in their first line and commas between fields, read row by row: a wrong field is told with its line.
 
 use std::borrow::Cow;
 use std::io::Read;
 use std::path::Path;
+
+use nexus_api::csv::{NotCsv, QUOTES, Reader};
 
 use crate::error::{CliError, Refused, Usage};
 use crate::render::text::{cut, printable};
@@ -12,10 +12,8 @@ use crate::render::text::{cut, printable};
 /// Longer files are no workload of anybody's.
 const LONGEST_BYTES: u64 = 1 << 30;
 
-/// A name, or a cell, in an error.
+/// A name, or a field, in an error.
 const SHOWN: usize = 40;
-
-const QUOTES: &str = "a whole cell in quotes, and \"\" for a quote inside of it";
 
 /// A file as it was read, and its name.
 pub struct File {
@@ -51,25 +49,22 @@ impl File {
 
 pub struct Rows<'a> {
     file: &'a File,
-    rest: &'a str,
-    /// Of what comes next, from 1.
-    next_line: usize,
+    reader: Reader<'a>,
     /// In small letters.
     names: Vec<String>,
     /// Where the row begins.
     line: usize,
-    cells: Vec<Cow<'a, str>>,
+    fields: Vec<Cow<'a, str>>,
 }
 
 impl<'a> Rows<'a> {
     /// Reads the names. `example`: a first line as it could be.
     pub fn of(file: &'a File, example: &str) -> Result<Rows<'a>, Usage> {
-        let rest = file.text.strip_prefix('\u{feff}').unwrap_or(&file.text);
-        let mut rows = Rows { file, rest, next_line: 1, names: vec![], line: 0, cells: vec![] };
+        let mut rows = Rows { file, reader: Reader::new(&file.text), names: vec![], line: 0, fields: vec![] };
         if !rows.advance()? {
             return Err(Usage::new(format!("{} is empty", file.name), format!("{example} in its first line")));
         }
-        rows.names = rows.cells.iter().map(|cell| cell.to_ascii_lowercase()).collect();
+        rows.names = rows.fields.iter().map(|name| name.trim().to_ascii_lowercase()).collect();
         let twice = rows.names.iter().enumerate().find(|(place, name)| rows.names[..*place].contains(name));
         match twice.filter(|(_, name)| !name.is_empty()) {
             Some((_, name)) => Err(Usage::new(
@@ -117,12 +112,12 @@ impl<'a> Rows<'a> {
         if !self.advance()? {
             return Ok(false);
         }
-        if self.cells.len() == self.names.len() {
+        if self.fields.len() == self.names.len() {
             return Ok(true);
         }
-        let cells = if self.cells.len() == 1 { "cell" } else { "cells" };
-        let error = format!("it has {} {cells}, and there are {} columns", self.cells.len(), self.names.len());
-        Err(self.file.wrong(self.line, &error, "a cell for each column; one with a comma in quotes"))
+        let fields = if self.fields.len() == 1 { "field" } else { "fields" };
+        let error = format!("it has {} {fields}, and there are {} columns", self.fields.len(), self.names.len());
+        Err(self.file.wrong(self.line, &error, "a field for each column; one with a comma in quotes"))
     }
 
     /// Where the row begins.
@@ -130,22 +125,22 @@ impl<'a> Rows<'a> {
         self.line
     }
 
-    /// A cell of the row, without blanks around it.
-    pub fn cell(&self, column: usize) -> &str {
-        &self.cells[column]
+    /// A field of the row, without blanks around it.
+    pub fn field(&self, column: usize) -> &str {
+        self.fields[column].trim()
     }
 
-    /// The cell of a column that may be missing; none where it says nothing.
+    /// The field of a column that may be missing; none where it says nothing.
     pub fn said(&self, column: Option<usize>) -> Option<&str> {
-        column.map(|column| self.cell(column)).filter(|cell| !cell.is_empty())
+        column.map(|column| self.field(column)).filter(|field| !field.is_empty())
     }
 
-    /// That a cell is not what is wanted.
+    /// That a field is not what is wanted.
     pub fn wrong(&self, column: usize, want: impl Into<String>) -> Usage {
-        let (name, cell) = (shown(&self.names[column]), self.cell(column));
-        let error = match cell {
+        let (name, field) = (shown(&self.names[column]), self.field(column));
+        let error = match field {
             "" => format!("{name} is empty"),
-            cell => format!("{name} cannot be {}", shown(cell)),
+            field => format!("{name} cannot be {}", shown(field)),
         };
         self.file.wrong(self.line, &error, want)
     }
@@ -157,87 +152,15 @@ impl<'a> Rows<'a> {
 
     /// A whole number from 0 to `most`.
     pub fn whole(&self, column: usize, most: u64) -> Result<u64, Usage> {
-        let number = self.cell(column).parse::<u64>().ok().filter(|number| *number <= most);
+        let number = self.field(column).parse::<u64>().ok().filter(|number| *number <= most);
         number.ok_or_else(|| self.wrong(column, format!("a whole number from 0 to {most}")))
     }
 
-    /// The next line that is not blank becomes the row.
     fn advance(&mut self) -> Result<bool, Usage> {
-        self.cells.clear();
-        while !self.rest.is_empty() {
-            let line = self.rest.split('\n').next().unwrap_or_default();
-            self.line = self.next_line;
-            if line.trim().is_empty() {
-                self.skip(line.len() + 1);
-            } else if line.contains('"') {
-                self.quoted_row()?;
-                return Ok(true);
-            } else {
-                self.cells.extend(line.split(',').map(|cell| Cow::Borrowed(cell.trim())));
-                self.rest = self.rest.get(line.len() + 1..).unwrap_or_default();
-                self.next_line += 1;
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    fn quoted_row(&mut self) -> Result<(), Usage> {
-        loop {
-            let blanks = self.rest.len() - self.rest.trim_start_matches([' ', '\t']).len();
-            let cell = match self.rest[blanks..].starts_with('"') {
-                true => {
-                    self.skip(blanks + 1);
-                    Cow::Owned(self.quoted()?)
-                }
-                false => self.plain()?,
-            };
-            self.cells.push(cell);
-            let more = self.rest.starts_with(',');
-            self.skip(1);
-            if !more {
-                return Ok(());
-            }
-        }
-    }
-
-    fn plain(&mut self) -> Result<Cow<'a, str>, Usage> {
-        let end = self.rest.find([',', '\n']).unwrap_or(self.rest.len());
-        let cell = self.rest[..end].trim();
-        if cell.contains('"') {
-            return Err(self.file.wrong(self.next_line, "a quote stands inside a cell without quotes", QUOTES));
-        }
-        self.skip(end);
-        Ok(Cow::Borrowed(cell))
-    }
-
-    /// What follows the first quote of a cell, up to the comma or the end of the line behind it.
-    fn quoted(&mut self) -> Result<String, Usage> {
-        let (mut cell, first) = (String::new(), self.next_line);
-        loop {
-            let Some(end) = self.rest.find('"') else {
-                return Err(self.file.wrong(first, "a quote is not closed", QUOTES));
-            };
-            cell.push_str(&self.rest[..end]);
-            self.skip(end + 1);
-            if !self.rest.starts_with('"') {
-                break;
-            }
-            cell.push('"');
-            self.skip(1);
-        }
-        let end = self.rest.find([',', '\n']).unwrap_or(self.rest.len());
-        if !self.rest[..end].trim().is_empty() {
-            return Err(self.file.wrong(self.next_line, "text follows a quote that closes", QUOTES));
-        }
-        self.skip(end);
-        Ok(cell.trim().to_string())
-    }
-
-    fn skip(&mut self, bytes: usize) {
-        let (passed, rest) = self.rest.split_at(bytes.min(self.rest.len()));
-        self.next_line += passed.matches('\n').count();
-        self.rest = rest;
+        let record = self.reader.record(&mut self.fields);
+        let line = record.map_err(|NotCsv { line, error }| self.file.wrong(line, error, QUOTES))?;
+        self.line = line.unwrap_or(self.line);
+        Ok(line.is_some())
     }
 }
 
@@ -262,13 +185,13 @@ mod tests {
         let mut rows = Rows::of(&file, "a,b").map_err(|usage| usage.error)?;
         let mut found = vec![rows.names.clone()];
         while rows.next().map_err(|usage| usage.error)? {
-            found.push((0..rows.names.len()).map(|column| rows.cell(column).to_string()).collect());
+            found.push((0..rows.names.len()).map(|column| rows.field(column).to_string()).collect());
         }
         Ok(found)
     }
 
     #[test]
-    fn cells_of_every_kind() {
+    fn fields_of_every_kind() {
         let plain = vec![vec!["a", "b"], vec!["1", "2"]];
         for text in ["a,b\n1,2", "\u{feff}A, B \r\n\r\n 1,2\r\n\n", "\"a\",b\n\"1\" , \"2\"\n", "a,b\n1,\" 2\""] {
             assert_eq!(all(text).unwrap(), plain, "{text:?}");
@@ -283,11 +206,11 @@ mod tests {
             ("", "f.csv is empty"),
             (" \n\r\n", "f.csv is empty"),
             ("a,b,A\n", "f.csv has two columns a"),
-            ("a,b\n1,2\n\n3\n", "f.csv, line 4: it has 1 cell, and there are 2 columns"),
-            ("a,b\n1,2,3\n", "f.csv, line 2: it has 3 cells, and there are 2 columns"),
-            ("a,b\n\"x\ny\",2\n1\n", "f.csv, line 4: it has 1 cell, and there are 2 columns"),
+            ("a,b\n1,2\n\n3\n", "f.csv, line 4: it has 1 field, and there are 2 columns"),
+            ("a,b\n1,2,3\n", "f.csv, line 2: it has 3 fields, and there are 2 columns"),
+            ("a,b\n\"x\ny\",2\n1\n", "f.csv, line 4: it has 1 field, and there are 2 columns"),
             ("a,b\n1,\"2\n3\n", "f.csv, line 2: a quote is not closed"),
-            ("a,b\n1,2\"\n", "f.csv, line 2: a quote stands inside a cell without quotes"),
+            ("a,b\n1,2\"\n", "f.csv, line 2: a quote stands inside a field without quotes"),
             ("a,b\n1,\"2\"3\n", "f.csv, line 2: text follows a quote that closes"),
         ] {
             assert_eq!(all(text).unwrap_err(), error, "{text:?}");
@@ -295,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_columns_and_wrong_cells_say_what_is_wanted() {
+    fn missing_columns_and_wrong_fields_say_what_is_wanted() {
         let file = file("a,b\nx,-1\n");
         let mut rows = Rows::of(&file, "a,b").unwrap();
         assert_eq!(rows.needed("c", "a,b,c").unwrap_err().error, "f.csv has no column c; it has a, b");

@@ -7,7 +7,7 @@ use nexus_core::replay::Arrival;
 use nexus_core::request::{MAX_GPUS, Model, Request, Share, Vram};
 use nexus_core::time::Time;
 
-use super::cell::{self, Submit};
+use super::field::{self, Submit};
 use super::rows::{File, Rows};
 use crate::error::Usage;
 
@@ -72,11 +72,11 @@ fn own(mut rows: Rows) -> Result<Workload, Usage> {
     let mut workload = Workload { notes: rows.unused(&KNOWN).into_iter().collect(), ..Workload::default() };
     let (mut first, mut cut_off) = (None, 0);
     while rows.next()? {
-        let submit = columns.submit.map(|column| cell::submit(&rows, column)).transpose()?;
+        let submit = columns.submit.map(|column| field::submit(&rows, column)).transpose()?;
         if let (Some(column), Some(submit)) = (columns.submit, submit) {
             check_alike(&rows, column, submit, *first.get_or_insert(submit))?;
         }
-        let runtime = cell::span(&rows, columns.runtime)?;
+        let runtime = field::span(&rows, columns.runtime)?;
         let limit = limit(&rows, &columns, runtime)?;
         cut_off += u64::from(limit.is_some_and(|limit| limit < runtime));
         workload.lines.push(u32::try_from(rows.line()).unwrap_or(u32::MAX));
@@ -104,13 +104,13 @@ fn check_alike(rows: &Rows, column: usize, submit: Submit, first: Submit) -> Res
     }
 }
 
-/// Without a column everybody knows how long a job takes; in an empty cell it does not say.
+/// Without a column everybody knows how long a job takes; in an empty field it does not say.
 fn limit(rows: &Rows, columns: &Columns, runtime: Duration) -> Result<Option<Duration>, Usage> {
     let Some(column) = columns.limit else { return Ok(Some(runtime)) };
     if rows.said(columns.limit).is_none() {
         return Ok(None);
     }
-    match cell::span(rows, column)? {
+    match field::span(rows, column)? {
         Duration::ZERO => Err(rows.wrong(column, "a limit, as in 4h, or nothing where there is none")),
         limit => Ok(Some(limit)),
     }
@@ -127,7 +127,7 @@ fn request(rows: &Rows, columns: &Columns) -> Result<Request, Usage> {
         _ => GpuAmount::ONE,
     };
     let size = |column: Option<usize>| match (column, rows.said(column)) {
-        (Some(column), Some(_)) => cell::memory(rows, column),
+        (Some(column), Some(_)) => field::memory(rows, column),
         _ => Ok(None),
     };
     let (vram, ram_mib) = (size(columns.vram)?, size(columns.ram)?.unwrap_or(0));
@@ -174,12 +174,12 @@ fn philly(mut rows: Rows) -> Result<Workload, Usage> {
 /// So many iterations of so many milliseconds, which may have a part.
 fn iteration_millis(rows: &Rows, iterations: usize, iteration_time: usize) -> Result<Duration, Usage> {
     let count = rows.whole(iterations, 1_000_000_000_000)?;
-    // Thousandths of what a span of seconds has: microseconds, where the cell has milliseconds.
-    let micros = cell::span(rows, iteration_time)?.as_millis();
+    // Thousandths of what a span of seconds has: microseconds, where the field has milliseconds.
+    let micros = field::span(rows, iteration_time)?.as_millis();
     let millis = u128::from(count) * micros * PHILLY_MILLI / 1_000_000;
     u64::try_from(millis)
         .ok()
-        .filter(|millis| *millis <= cell::LONGEST_RUN_MILLIS)
+        .filter(|millis| *millis <= field::LONGEST_RUN_MILLIS)
         .map(Duration::from_millis)
         .ok_or_else(|| rows.wrong(iterations, "so many that the job takes at most 100 years"))
 }

@@ -153,8 +153,12 @@ fn what_is_wrong_in_a_file_is_told_with_its_line() {
         (b"runtime,submit\n1,99999999999999999999\n", "f.csv, line 2: submit cannot be 9", "seconds from 0 on"),
         (b"runtime,gpus\n1,1.5\n", "f.csv, line 2: gpus cannot be 1.5", "whole GPUs from one on: 2"),
         (b"runtime,vram\n1,lots\n", "f.csv, line 2: vram cannot be lots", "a size, as in 10G"),
-        (b"runtime,gpus\n1,1,1\n", "f.csv, line 2: it has 3 cells, and there are 2 columns", "a cell for each column"),
-        (b"runtime,gpus\n1,\"1\n", "f.csv, line 2: a quote is not closed", "a whole cell in quotes"),
+        (
+            b"runtime,gpus\n1,1,1\n",
+            "f.csv, line 2: it has 3 fields, and there are 2 columns",
+            "a field for each column",
+        ),
+        (b"runtime,gpus\n1,\"1\n", "f.csv, line 2: a quote is not closed", "a whole field in quotes"),
         (b"runtime,runtime\n1,1\n", "f.csv has two columns runtime", "each name once"),
         (b"runtime\n1\n\xff\xfe\x00\n", "f.csv, line 3 is no text", "in UTF-8"),
         (

@@ -1,4 +1,4 @@
-//! What cells say: times, spans, sizes. As options of `nexus add` are read, and plain numbers too.
+//! What fields say: times, spans, sizes. As options of `nexus add` are read, and plain numbers too.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ fn millis(text: &str) -> Option<u64> {
 
 /// `90.5`, `2024-10-24T15:30:00Z`
 pub fn submit(rows: &Rows, column: usize) -> Result<Submit, Usage> {
-    let text = rows.cell(column);
+    let text = rows.field(column);
     if let Some(millis) = millis(text).filter(|millis| *millis <= LATEST_MILLIS) {
         return Ok(Submit::Seconds(Time(millis as i64)));
     }
@@ -56,7 +56,7 @@ pub fn submit(rows: &Rows, column: usize) -> Result<Submit, Usage> {
 
 /// `90.5`, `1h30m`
 pub fn span(rows: &Rows, column: usize) -> Result<Duration, Usage> {
-    let text = rows.cell(column);
+    let text = rows.field(column);
     let seconds = || values::duration(text).ok().map(|seconds| seconds.saturating_mul(1000));
     match millis(text).or_else(seconds) {
         Some(millis) if millis <= LONGEST_RUN_MILLIS => Ok(Duration::from_millis(millis)),
@@ -67,7 +67,7 @@ pub fn span(rows: &Rows, column: usize) -> Result<Duration, Usage> {
 
 /// `10G`, `10240`, in MiB; none for 0.
 pub fn memory(rows: &Rows, column: usize) -> Result<Option<u32>, Usage> {
-    let text = rows.cell(column);
+    let text = rows.field(column);
     let plain = text.bytes().all(|byte| byte.is_ascii_digit());
     let mib = if plain { text.parse().ok() } else { values::mebibytes(text).ok() };
     match mib.and_then(|mib: u64| u32::try_from(mib).ok()) {
