@@ -104,8 +104,13 @@ impl Known {
     }
 
     fn changed(&mut self, free: &Free) {
-        let name = free.machine.gpus.first().map_or("", |gpu| &gpu.name);
-        let model = self.models.binary_search_by(|known| known.as_str().cmp(name)).unwrap_or(0) as u8;
+        let name = free.machine.gpus.first().map(|gpu| gpu.name.as_str());
+        let model = name.map(|name| self.models.binary_search_by(|known| known.as_str().cmp(name)));
+        if model.is_some_and(|known| known.is_err()) && self.models.len() < MODELS {
+            // A model that appeared since: all are counted anew before the next decision.
+            self.counted = self.counted.map(|_| 0);
+        }
+        let model = model.and_then(Result::ok).unwrap_or(0) as u8;
         let left = Left { cpus: free.cpus, ram_mib: free.ram_mib, model, gpus: free.left_milli() };
         let version = self.seats.get(&free.machine.id).map_or(0, |seat| seat.version) + 1;
         if self.seats.insert(free.machine.id, Seat { version, left }).is_none() {
