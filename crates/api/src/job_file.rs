@@ -158,6 +158,38 @@ pub fn read(bytes: &[u8], format: Option<Format>) -> Result<Read, LineError> {
     Ok(read)
 }
 
+/// Jobs of an export come after others that did not wait then: those that ended as they should are not waited for any
+/// more, and whoever waits for another cannot be queued.
+pub fn settle_parents(entries: &mut Vec<Entry>, past: &[Past]) -> Vec<LineError> {
+    let past: BTreeMap<&str, &Past> = past.iter().map(|past| (past.id.as_str(), past)).collect();
+    let mut refused = Vec::new();
+    if past.is_empty() {
+        return refused;
+    }
+    entries.retain_mut(|entry| {
+        for (option, any_end) in [("after", false), ("after-any", true)] {
+            let Some(ids) = entry.options.get(option).cloned() else { continue };
+            let mut left = Vec::new();
+            for id in ids.split(',') {
+                let why = match past.get(id) {
+                    None => {
+                        left.push(id);
+                        continue;
+                    }
+                    Some(past) if past.completed || (past.ended && any_end) => continue,
+                    Some(past) if past.ended => "did not complete",
+                    Some(_) => "ran when this was exported",
+                };
+                refused.push(LineError { line: entry.line, error: format!("it comes after {id}, which {why}") });
+                return false;
+            }
+            entry.options.insert(option.into(), left.join(","));
+        }
+        true
+    });
+    refused
+}
+
 /// Values of a file stand in errors: none may fill or stir a terminal.
 fn fit_to_show(error: &str) -> String {
     let end = error.char_indices().nth(LONGEST_ERROR).map_or(error.len(), |(at, _)| at);

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use nexus_core::ids::JobId;
 
-/// Words that mean something where an id may stand, or a verb; no job is ever called so.
+/// Words that mean something where an id may stand, or a verb; no job is ever called so. In order.
 pub const RESERVED: &[&str] = &[
     "add", "all", "any", "argv", "attach", "cancel", "config", "cpu", "demo", "doctor", "edit", "ended", "export",
     "first", "forget", "gpu", "gpus", "history", "hold", "import", "job", "jobs", "kill", "last", "local", "logs",
@@ -96,6 +96,11 @@ fn gpu_index(text: &str) -> Result<u16, BadSelector> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reserved_words_are_in_order() {
+        assert!(RESERVED.is_sorted());
+    }
 
     #[test]
     fn every_form_is_read() {

@@ -1,6 +1,5 @@
 //! A file of jobs on the client's side: found, opened and read whole; what its jobs that do not wait mean for the others.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileTypeExt;
@@ -235,36 +234,4 @@ impl Chunk {
 pub fn unreadable(name: &str, LineError { line, error }: &LineError) -> CliError {
     let error = format!("{name}, line {line}: {error}");
     Refused { error, why: Some("nothing was queued".into()), hint: None }.into()
-}
-
-/// Jobs of an export come after others that did not wait then: those that ended as they should are not waited for any
-/// more, and whoever waits for another cannot be queued.
-pub fn settle_parents(entries: &mut Vec<Entry>, past: &[Past]) -> Vec<LineError> {
-    let past: BTreeMap<&str, &Past> = past.iter().map(|past| (past.id.as_str(), past)).collect();
-    let mut refused = Vec::new();
-    if past.is_empty() {
-        return refused;
-    }
-    entries.retain_mut(|entry| {
-        for (option, any_end) in [("after", false), ("after-any", true)] {
-            let Some(ids) = entry.options.get(option).cloned() else { continue };
-            let mut left = Vec::new();
-            for id in ids.split(',') {
-                let why = match past.get(id) {
-                    None => {
-                        left.push(id);
-                        continue;
-                    }
-                    Some(past) if past.completed || (past.ended && any_end) => continue,
-                    Some(past) if past.ended => "did not complete",
-                    Some(_) => "ran when this was exported",
-                };
-                refused.push(LineError { line: entry.line, error: format!("it comes after {id}, which {why}") });
-                return false;
-            }
-            entry.options.insert(option.into(), left.join(","));
-        }
-        true
-    });
-    refused
 }

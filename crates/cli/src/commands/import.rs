@@ -1,11 +1,13 @@
 //! `nexus import`: jobs from a file.
 
+use std::collections::VecDeque;
 use std::process::ExitCode;
 
 use nexus_api::history_import::TakenOver;
 use nexus_api::import::{Import, ImportReport, Watch, Watching};
 use nexus_api::job_file::{self, Entry, Format};
 use nexus_api::jobs::{Job, Waiting};
+use tokio::task::JoinHandle;
 
 use crate::app::App;
 use crate::commands::add;
@@ -148,7 +150,7 @@ async fn import(args: &ImportArgs, typed: &str, app: &App) -> Result<ExitCode, C
     let bytes = source.whole()?;
     let read = job_file::read(&bytes, args.format.0).map_err(|wrong| file::unreadable(&source.name, &wrong))?;
     let job_file::Read { format, mut entries, mut refused, doubtful, past, .. } = read;
-    refused.extend(file::settle_parents(&mut entries, &past));
+    refused.extend(job_file::settle_parents(&mut entries, &past));
     refused.sort_by_key(|refused| refused.line);
     let mut report = ImportReport {
         refused,
@@ -210,14 +212,13 @@ async fn history(args: &ImportArgs, typed: &str, app: &App) -> Result<ExitCode, 
     let mut total = TakenOver::default();
     let (mut entries, mut running) = (Vec::new(), Vec::new());
     let mut parts = file::Chunks::of(source).ahead();
-    while let Some(part) = parts.recv().await {
-        let part = part?;
-        report.refused.extend(part.refused);
-        report.doubtful.extend(part.doubtful);
-        entries.extend(part.entries);
-        running.extend(part.running);
-        if let Some(lines) = part.ended {
-            let over = client.take_over(part.first_line, lines).await?;
+    let mut on_their_way: VecDeque<JoinHandle<Result<TakenOver, CliError>>> = VecDeque::new();
+    loop {
+        let part = parts.recv().await.transpose()?;
+        // While one is written the next is read.
+        let answered = if part.is_some() { on_their_way.len().saturating_sub(1) } else { on_their_way.len() };
+        for sent in on_their_way.drain(..answered) {
+            let over = sent.await.expect("nobody ends it")?;
             total.taken += over.taken;
             total.known += over.known;
             total.refused.extend(over.refused);
@@ -225,13 +226,22 @@ async fn history(args: &ImportArgs, typed: &str, app: &App) -> Result<ExitCode, 
         if app.ui.err_is_terminal() {
             app.ui.draw_line(&format!("{} taken over", total.taken + total.known));
         }
+        let Some(part) = part else { break };
+        report.refused.extend(part.refused);
+        report.doubtful.extend(part.doubtful);
+        entries.extend(part.entries);
+        running.extend(part.running);
+        if let Some(lines) = part.ended {
+            let client = client.clone();
+            on_their_way.push_back(tokio::spawn(async move { client.take_over(part.first_line, lines).await }));
+        }
     }
     if app.ui.err_is_terminal() {
         app.ui.draw_line("");
     }
     report.refused.append(&mut total.refused);
     report.history = Some(total);
-    report.refused.extend(file::settle_parents(&mut entries, &running));
+    report.refused.extend(job_file::settle_parents(&mut entries, &running));
     report.refused.sort_by_key(|refused| refused.line);
     report.running = running.into_iter().map(|past| past.id).collect();
     send(args, folder, entries, &mut report, app).await?;

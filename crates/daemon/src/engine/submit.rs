@@ -76,13 +76,14 @@ impl Engine {
     /// In order: those of many jobs go into the indices one beside the other.
     fn fresh_ids(&mut self, count: usize, turn: &Turn) -> Result<Vec<JobId>, Problem> {
         let mut ids = BTreeSet::new();
+        let stored = self.store.ids().map_err(|error| error.problem())?;
         while ids.len() < count {
             let taken = self.store.jobs_taken() + (turn.batch.new.len() + ids.len()) as u64;
             let id = self
                 .ids
                 .next(taken, |id| {
                     let in_memory = self.world.job(id).is_some() || turn.batch.new.contains_key(&id);
-                    Ok(in_memory || ids.contains(&id) || self.store.has_job(id.as_str())?)
+                    Ok(in_memory || ids.contains(&id) || stored.have(id.as_str())?)
                 })
                 .map_err(|error: StoreError| error.problem())?;
             ids.insert(id);

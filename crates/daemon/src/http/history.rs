@@ -9,6 +9,7 @@ use nexus_api::edit::LineError;
 use nexus_api::history_import::{MOST_LINES, TakenOver};
 use nexus_api::problem::Problem;
 use serde::Deserialize;
+use tokio::sync::Mutex;
 
 use super::extract::{Asked, Raw};
 use super::problem::Failed;
@@ -18,6 +19,13 @@ use crate::store::{PastJob, Took};
 
 /// Lines are read on so many threads at most.
 const MOST_THREADS: usize = 4;
+
+/// Who reads lines, and who has them written: one each.
+#[derive(Default)]
+pub struct Turns {
+    reading: Mutex<()>,
+    writing: Mutex<()>,
+}
 
 /// A line by its number, read.
 type Line = (u64, Result<PastJob, String>);
@@ -44,6 +52,9 @@ pub async fn take_over(
         let error = format!("it has {} lines, and at most {MOST_LINES} are taken at once", lines.len());
         return Err(Failed(Problem::BadRequest { error }));
     }
+    // Those that come one after the other are read and written one after the other; while one is written the next is
+    // read.
+    let reading = app.taking_over.reading.lock().await;
     let log_dir = app.log_dir.clone();
     let read = tokio::task::spawn_blocking(move || read_all(&bytes, &lines, query.first_line, &log_dir));
     let read = read.await.map_err(|error| Problem::Internal { error: error.to_string() })?;
@@ -57,6 +68,8 @@ pub async fn take_over(
             Err(error) => answer.refused.push(LineError { line, error }),
         }
     }
+    let _writing = app.taking_over.writing.lock().await;
+    drop(reading);
     let took = match jobs.is_empty() {
         true => vec![],
         false => app.order(|reply| Message::TakeOver { jobs, reply }).await?,

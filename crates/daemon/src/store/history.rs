@@ -15,6 +15,7 @@ use rusqlite::{Transaction, TransactionBehavior, params};
 
 use super::learned;
 use super::left::Left;
+use super::spec::content_hash;
 use super::{CACHE_KIB, Connection, Store, StoreError};
 
 /// The number of the first of them. There are two thousand million until those of this home begin.
@@ -35,8 +36,8 @@ pub struct PastJob {
     pub project: Option<String>,
     pub priority: i32,
     pub tags: Vec<String>,
-    /// Hash and text of what is known of its environment.
-    pub env: (String, String),
+    /// What is known of its environment, as stored.
+    pub env: String,
     pub submitted_at: Time,
     pub started_at: Option<Time>,
     pub ended_at: Time,
@@ -114,7 +115,7 @@ impl Store {
         if self.has_room == room {
             return Ok(());
         }
-        let (cache_kib, log_pages) = if room { (64 << 10, 16_000) } else { (CACHE_KIB, 1000) };
+        let (cache_kib, log_pages) = if room { (128 << 10, 64_000) } else { (CACHE_KIB, 1000) };
         self.db.pragma_update(None, "cache_size", -cache_kib)?;
         self.db.pragma_update_and_check(None, "wal_autocheckpoint", log_pages, |_| Ok(()))?;
         if !room {
@@ -139,7 +140,7 @@ pub(super) fn next_number(db: &Connection) -> rusqlite::Result<i64> {
 struct Writer<'a> {
     db: &'a Transaction<'a>,
     next: i64,
-    /// The environment that was stored last, by its hash, and its number: mostly it is that of the next, too.
+    /// The environment that was stored last, and its number: mostly it is that of the next, too.
     env: Option<(&'a str, i64)>,
     /// How many ended in each way.
     ended: BTreeMap<State, i64>,
@@ -152,7 +153,7 @@ impl<'a> Writer<'a> {
         let n = self.next;
         assert!(n < 0, "nobody has that much history");
         let attempts = job.runs.last().map_or(0, |run| run.number);
-        let env = self.env(&job.env.0, &job.env.1)?;
+        let env = self.env(&job.env)?;
         let new = self.run(
             "INSERT INTO jobs (n, id, state, reason, exit_code, signal, command, spec, name, project, place_priority,
                                turn, runs, env, submitted_at, started_at, ended_at, same, identity, failed_by,
@@ -200,12 +201,12 @@ impl<'a> Writer<'a> {
         Ok(Took::Taken)
     }
 
-    fn env(&mut self, hash: &'a str, text: &str) -> rusqlite::Result<i64> {
-        if let Some((_, number)) = self.env.filter(|(last, _)| *last == hash) {
+    fn env(&mut self, text: &'a str) -> rusqlite::Result<i64> {
+        if let Some((_, number)) = self.env.filter(|(last, _)| *last == text) {
             return Ok(number);
         }
-        let number = super::spec::numbered(self.db, "envs", &hash, text)?;
-        self.env = Some((hash, number));
+        let number = super::spec::numbered(self.db, "envs", &content_hash(text), text)?;
+        self.env = Some((text, number));
         Ok(number)
     }
 

@@ -9,6 +9,8 @@ mod history;
 mod learned;
 mod left;
 mod narrow;
+mod new_jobs;
+mod pages;
 mod read;
 mod records;
 mod report;
@@ -20,6 +22,7 @@ mod variables;
 mod watches;
 mod write;
 
+use std::cell::RefCell;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -30,13 +33,14 @@ use nexus_api::env::Env;
 use nexus_api::jobs::{JobSpec, State};
 use nexus_api::problem::Problem;
 use nexus_core::ids::JobId;
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction};
+use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction};
 
 use crate::identity::Identity;
 pub use export::{Envs, View};
 pub use history::{PastJob, PastRun, Took};
 pub use left::{Copied, Left};
 pub use narrow::Narrow;
+pub use pages::Behind;
 pub use read::{Filter, JobRow, Reader, RunRow};
 pub use records::machine_name;
 pub use restore::parents;
@@ -139,6 +143,18 @@ pub struct Store {
     secrets_dropped: bool,
 }
 
+/// The ids of all jobs on disk.
+pub struct Ids<'a> {
+    store: &'a Store,
+    statement: RefCell<CachedStatement<'a>>,
+}
+
+impl Ids<'_> {
+    pub fn have(&self, id: &str) -> Result<bool, StoreError> {
+        self.statement.borrow_mut().exists([id]).map_err(|source| self.store.read_error(source))
+    }
+}
+
 impl Store {
     /// Opens or makes the database; `network` chooses the rollback journal.
     pub fn open(path: &Path, network: bool) -> Result<Store, StoreError> {
@@ -179,10 +195,13 @@ impl Store {
 
     /// Whether a job of this id was ever taken.
     pub fn has_job(&self, id: &str) -> Result<bool, StoreError> {
-        self.db
-            .prepare_cached("SELECT 1 FROM jobs WHERE id = ?1")
-            .and_then(|mut statement| statement.exists([id]))
-            .map_err(|source| self.read_error(source))
+        self.ids()?.have(id)
+    }
+
+    /// Which ids jobs have, for somebody who asks for many.
+    pub fn ids(&self) -> Result<Ids<'_>, StoreError> {
+        let statement = self.db.prepare_cached("SELECT 1 FROM jobs WHERE id = ?1");
+        Ok(Ids { store: self, statement: RefCell::new(statement.map_err(|source| self.read_error(source))?) })
     }
 
     /// Reads that belong together see one state of the database, and cost less than each by itself. Nothing is committed

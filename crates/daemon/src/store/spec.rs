@@ -157,16 +157,23 @@ pub(super) fn common_text(spec: &JobSpec, secret_names: Vec<String>, env: i64) -
 
 /// An environment as text, behind its content hash.
 pub(super) fn env_text(env: &Env) -> (String, String) {
-    let text = serde_json::to_string(env).expect("an environment is plain data");
-    let digest = Sha256::digest(text.as_bytes());
-    let digit = |half: u8| char::from_digit(half.into(), 16).expect("half a byte is a digit");
-    let hash = digest.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
-    (hash, text)
+    let text = plain_env_text(env);
+    (content_hash(&text), text)
 }
 
-/// What is stored of a job that is taken over: its spec, and its environment behind its hash.
-pub fn past_texts(spec: &JobSpec, secret_names: Vec<String>, env: &Env) -> (String, (String, String)) {
-    (stored_spec(spec, secret_names), env_text(env))
+fn plain_env_text(env: &Env) -> String {
+    serde_json::to_string(env).expect("an environment is plain data")
+}
+
+pub(super) fn content_hash(text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    let digit = |half: u8| char::from_digit(half.into(), 16).expect("half a byte is a digit");
+    digest.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+/// What is stored of a job that is taken over: its spec, and its environment.
+pub fn past_texts(spec: &JobSpec, secret_names: Vec<String>, env: &Env) -> (String, String) {
+    (stored_spec(spec, secret_names), plain_env_text(env))
 }
 
 /// The number of a text in one of the tables that hold each once.

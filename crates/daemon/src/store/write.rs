@@ -15,23 +15,19 @@ use nexus_core::learned::Learned;
 use nexus_core::request::{GpuSet, Raise, Same};
 use nexus_core::run::{Lease, Outcome, StopCause};
 use nexus_core::time::Time;
-use rusqlite::{CachedStatement, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::learned;
 use super::left::Copied;
+use super::new_jobs::{NewJobs, Numbers};
 use super::records::{machine_name, raised};
-use super::spec::{Specs, StoredSpec, common, common_text, env_text, have_in_common, numbered, own_text, stored_spec};
+use super::spec::{Specs, StoredSpec, common, common_text, env_text, have_in_common, numbered, stored_spec};
 use super::{NewSweepRow, Store, StoreError, VariableChange, WatchChange};
 use crate::identity::{Identity, identity};
 use crate::words;
 
 /// So many new jobs at once are worth more memory.
 const MANY: usize = 5_000;
-
-const NEW_JOB: &str = "
-    INSERT INTO jobs (n, id, state, command, spec, name, project, place_priority, turn, env, secrets, submitted_at,
-                      same, identity, shared, sweep)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?1, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
 
 /// What a commit needs beside the events.
 #[derive(Default)]
@@ -128,7 +124,7 @@ impl Store {
         let (next_n, secrets_dropped) = {
             let mut writer = Writer {
                 db: &transaction,
-                new_job: None,
+                new_jobs: NewJobs::new(),
                 next_n: self.next_n,
                 last_outcome: None,
                 last_env: None,
@@ -147,8 +143,7 @@ impl Store {
 
 pub(super) struct Writer<'a> {
     pub(super) db: &'a Transaction<'a>,
-    /// What a new job is put in with, at hand since there may be thousands.
-    new_job: Option<CachedStatement<'a>>,
+    new_jobs: NewJobs<'a>,
     next_n: i64,
     /// A job's end follows its last run's: that run's outcome.
     last_outcome: Option<(RunId, Outcome)>,
@@ -159,14 +154,18 @@ pub(super) struct Writer<'a> {
     pub(super) secrets_dropped: bool,
 }
 
-impl Writer<'_> {
-    fn batch(&mut self, batch: &Batch) -> rusqlite::Result<()> {
+impl<'a> Writer<'a> {
+    fn batch(&mut self, batch: &'a Batch) -> rusqlite::Result<()> {
         for sweep in &batch.sweeps {
             self.new_sweep(sweep)?;
         }
         for event in &batch.events {
+            if !matches!(event, Event::Submitted(_)) {
+                self.new_jobs.put(self.db)?;
+            }
             self.event(event, batch)?;
         }
+        self.new_jobs.put(self.db)?;
         for copied in &batch.copied {
             self.copied(copied)?;
         }
@@ -210,7 +209,7 @@ impl Writer<'_> {
         )
     }
 
-    fn event(&mut self, event: &Event, batch: &Batch) -> rusqlite::Result<()> {
+    fn event(&mut self, event: &'a Event, batch: &'a Batch) -> rusqlite::Result<()> {
         match event {
             Event::Submitted(new) => self.submitted(new, &batch.new[&new.id])?,
             Event::Held { job } => {
@@ -300,33 +299,13 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn submitted(&mut self, new: &NewJob, row: &NewRow) -> rusqlite::Result<()> {
+    fn submitted(&mut self, new: &'a NewJob, row: &'a NewRow) -> rusqlite::Result<()> {
         let (env, secrets) = self.shared_environment(&row.env)?;
-        let shared = self.shared_spec(row, env)?;
+        let of = Numbers { env, secrets, spec: self.shared_spec(row, env)? };
         let spec = &row.spec;
         let n = self.next_n;
         self.next_n += 1;
-        let insert = match &mut self.new_job {
-            Some(insert) => insert,
-            none => none.insert(self.db.prepare_cached(NEW_JOB)?),
-        };
-        insert.execute(params![
-            n,
-            new.id.as_str(),
-            if new.held { "held" } else { "queued" },
-            spec.command.text(),
-            own_text(spec),
-            spec.name,
-            spec.project,
-            new.priority,
-            env,
-            secrets,
-            new.at.0,
-            new.needs.same.0,
-            row.identity.0,
-            shared,
-            row.sweep.map(|sweep| sweep.0)
-        ])?;
+        self.new_jobs.add(self.db, n, (new, row), of)?;
         if let (Some(old), Some(sweep)) = (&spec.rerun_of, row.sweep) {
             self.repeats(new.id, old, sweep)?;
         }

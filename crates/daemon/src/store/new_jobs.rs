@@ -1,0 +1,114 @@
+//! New jobs on their way into their table: many in one statement, since what a statement costs by itself is felt where a
+//! hundred thousand come at once.
+
+use nexus_core::event::NewJob;
+use nexus_core::ids::{JobId, SweepId};
+use rusqlite::{CachedStatement, Statement, Transaction};
+
+use super::spec::own_text;
+use super::write::NewRow;
+
+/// Measured: fewer cost more, and twice as many are no faster.
+const AT_ONCE: usize = 16;
+
+const COLUMNS: usize = 15;
+
+/// Those that are not in their table yet. Whoever reads it, or writes to what is there, [puts them in](Self::put) first.
+pub(super) struct NewJobs<'a> {
+    waiting: Vec<Row<'a>>,
+    many: Option<CachedStatement<'a>>,
+    one: Option<CachedStatement<'a>>,
+}
+
+struct Row<'a> {
+    n: i64,
+    new: &'a NewJob,
+    row: &'a NewRow,
+    of: Numbers,
+}
+
+/// Of what it shares with other jobs.
+#[derive(Clone, Copy)]
+pub(super) struct Numbers {
+    pub env: i64,
+    pub secrets: Option<i64>,
+    pub spec: i64,
+}
+
+impl<'a> NewJobs<'a> {
+    pub fn new() -> NewJobs<'a> {
+        NewJobs { waiting: Vec::with_capacity(AT_ONCE), many: None, one: None }
+    }
+
+    pub fn add(
+        &mut self,
+        db: &'a Transaction<'a>,
+        n: i64,
+        (new, row): (&'a NewJob, &'a NewRow),
+        of: Numbers,
+    ) -> rusqlite::Result<()> {
+        self.waiting.push(Row { n, new, row, of });
+        if self.waiting.len() == AT_ONCE { self.put(db) } else { Ok(()) }
+    }
+
+    pub fn put(&mut self, db: &'a Transaction<'a>) -> rusqlite::Result<()> {
+        let (statement, rows) = match self.waiting.len() {
+            AT_ONCE => (&mut self.many, AT_ONCE),
+            _ => (&mut self.one, 1),
+        };
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let statement = match statement {
+            Some(statement) => statement,
+            none => none.insert(db.prepare_cached(&sql(rows))?),
+        };
+        for rows in self.waiting.chunks(rows) {
+            for (place, row) in rows.iter().enumerate() {
+                row.bind(statement, place * COLUMNS)?;
+            }
+            statement.raw_execute()?;
+        }
+        self.waiting.clear();
+        Ok(())
+    }
+}
+
+impl Row<'_> {
+    /// To the parameters that follow the first so many.
+    fn bind(&self, statement: &mut Statement, before: usize) -> rusqlite::Result<()> {
+        let Row { n, new, row, of } = self;
+        let spec = &row.spec;
+        statement.raw_bind_parameter(before + 1, n)?;
+        statement.raw_bind_parameter(before + 2, JobId::as_str(&new.id))?;
+        statement.raw_bind_parameter(before + 3, if new.held { "held" } else { "queued" })?;
+        statement.raw_bind_parameter(before + 4, spec.command.text())?;
+        statement.raw_bind_parameter(before + 5, own_text(spec))?;
+        statement.raw_bind_parameter(before + 6, &spec.name)?;
+        statement.raw_bind_parameter(before + 7, &spec.project)?;
+        statement.raw_bind_parameter(before + 8, new.priority)?;
+        statement.raw_bind_parameter(before + 9, of.env)?;
+        statement.raw_bind_parameter(before + 10, of.secrets)?;
+        statement.raw_bind_parameter(before + 11, new.at.0)?;
+        statement.raw_bind_parameter(before + 12, new.needs.same.0)?;
+        statement.raw_bind_parameter(before + 13, row.identity.0)?;
+        statement.raw_bind_parameter(before + 14, of.spec)?;
+        statement.raw_bind_parameter(before + 15, row.sweep.map(|SweepId(sweep)| sweep))
+    }
+}
+
+/// For so many rows. A job's turn is its number.
+fn sql(rows: usize) -> String {
+    let values = (0..rows).map(|row| {
+        let first = row * COLUMNS + 1;
+        let next: Vec<String> = (first..first + COLUMNS).map(|parameter| format!("?{parameter}")).collect();
+        format!("(?{first}, {})", next.join(", "))
+    });
+    let values: Vec<String> = values.collect();
+    format!(
+        "INSERT INTO jobs (turn, n, id, state, command, spec, name, project, place_priority, env, secrets,
+                           submitted_at, same, identity, shared, sweep)
+         VALUES {}",
+        values.join(", ")
+    )
+}
