@@ -24,6 +24,22 @@ pub struct Import {
     pub dry_run: bool,
 }
 
+/// Body of `POST /v1/import/text`: what stands in a file, as it is. [`ImportReport`] is the answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportText {
+    pub text: String,
+    /// None: found out from the text.
+    #[serde(default)]
+    pub format: Option<Format>,
+    /// Where its jobs run, and where relative scripts count from.
+    pub cwd: String,
+    /// As in [`Import`]; so the next.
+    #[serde(default)]
+    pub again: bool,
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
 /// Answer to it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Imported {

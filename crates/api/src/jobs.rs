@@ -495,6 +495,13 @@ pub struct OnJobs {
     pub skip_unfit: bool,
 }
 
+/// Body of `POST /v1/jobs/{id}/move`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Move {
+    /// The job that it is to stand before; null = behind all others.
+    pub before: Option<String>,
+}
+
 /// Body of `POST /v1/jobs/rerun`: the caller's values for names that look like secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rerun {
@@ -523,6 +530,11 @@ pub struct JobQuery {
     pub tag: Option<String>,
     pub sweep: Option<String>,
     pub name: Option<String>,
+    /// Only those whose id, name or command contains this, in any case of letters.
+    pub contains: Option<String>,
+    /// A page of them, at most `limit`: those that wait in the order of the queue, ended ones the newest first. Empty =
+    /// the first; the header `nexus-cursor` of the answer, where there is one, is that of the next.
+    pub cursor: Option<String>,
     /// Say when they are expected to start and to end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expected: bool,

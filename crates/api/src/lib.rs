@@ -35,6 +35,7 @@ pub mod terminal;
 pub mod values;
 pub mod variables;
 pub mod waiting;
+pub mod web;
 pub mod why;
 
 /// Version of the HTTP interface, the first part of every path.

@@ -65,6 +65,16 @@ impl Home {
         self.dir.join("service.log")
     }
 
+    /// What programs show that come over TCP.
+    pub fn web_token(&self) -> PathBuf {
+        self.dir.join("web.token")
+    }
+
+    /// Of browsers that are in, digests of what they show.
+    pub fn web_cookies(&self) -> PathBuf {
+        self.dir.join("web.cookies")
+    }
+
     /// Held by the one service of this home for its life.
     pub fn lock(&self) -> PathBuf {
         self.dir.join("service.lock")

@@ -141,6 +141,21 @@ pub enum Problem {
         id: String,
         error: String,
     },
+    /// Nobody is to come in over TCP whom nexus does not know.
+    NotIn,
+    /// A request that a browser was made to send, perhaps.
+    Forbidden {
+        error: String,
+    },
+    /// More than is taken over TCP.
+    TooMuch {
+        most_bytes: u64,
+    },
+    /// The page cannot be had at this address.
+    NoWeb {
+        address: String,
+        error: String,
+    },
     /// GNU screen cannot be used.
     NoScreen {
         error: String,
@@ -173,6 +188,7 @@ impl Problem {
                 "hold" => format!("job {id} cannot be held"),
                 "release" => format!("job {id} cannot be released"),
                 "first" => format!("job {id} cannot be put first"),
+                "move" => format!("job {id} cannot be moved"),
                 "forget" => format!("job {id} cannot be forgotten"),
                 "attach" => format!("job {id} cannot be attached to"),
                 "edit" => format!("job {id} cannot be changed"),
@@ -210,6 +226,10 @@ impl Problem {
             Problem::Stopping => "the service is stopping".into(),
             Problem::NoTerminal { id, .. } => format!("the terminal of job {id} cannot be reached"),
             Problem::TimeLimitKept { id, .. } => format!("the time limit of job {id} cannot be changed"),
+            Problem::NotIn => "nexus does not know who asks".into(),
+            Problem::Forbidden { .. } => "this request is not answered".into(),
+            Problem::TooMuch { most_bytes } => format!("more than {} MiB are not taken here", most_bytes >> 20),
+            Problem::NoWeb { address, .. } => format!("the web page cannot be at {address}"),
             Problem::NoScreen { .. } => "the service has no screen session".into(),
             Problem::Internal { .. } => "nexus failed; this is a bug".into(),
         }
@@ -228,6 +248,8 @@ impl Problem {
             | Problem::NoTerminal { error, .. }
             | Problem::TimeLimitKept { error, .. }
             | Problem::NoScreen { error }
+            | Problem::Forbidden { error }
+            | Problem::NoWeb { error, .. }
             | Problem::Internal { error } => error.clone(),
             Problem::Database { path, error } => format!("{path}: {error}"),
             Problem::NoSuchGpus { exist, .. } => match exist.as_slice() {
@@ -281,6 +303,8 @@ impl Problem {
             | Problem::NothingMatches { .. }
             | Problem::NoSuchVariable { .. }
             | Problem::NoLog { .. }
+            | Problem::NotIn
+            | Problem::TooMuch { .. }
             | Problem::Stopping => return None,
         })
     }
@@ -335,11 +359,31 @@ impl Problem {
             Problem::LogsGone { id, .. } => format!("nexus show {id} tells how it ended"),
             Problem::NoTerminal { id, .. } => format!("nexus logs -f {id}"),
             Problem::TimeLimitKept { id, .. } => format!("nexus show {id} tells the limit that holds"),
+            Problem::NotIn => "nexus web prints a link for a browser; programs send the token of web.token".into(),
+            Problem::Forbidden { .. } => "nexus web prints an address that works".into(),
+            Problem::TooMuch { .. } => "nexus import FILE takes more".into(),
+            Problem::NoWeb { .. } => "nexus web --port N takes another port".into(),
             Problem::NoScreen { .. } => "nexus attach service shows the same without screen".into(),
             Problem::Database { .. } => "nexus doctor".into(),
             Problem::BadSelector { .. } => "nexus help selectors".into(),
             _ => return None,
         })
+    }
+}
+
+/// A problem as it is told: the facts, and the words for them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told {
+    #[serde(flatten)]
+    pub problem: Problem,
+    pub title: String,
+    pub why: Option<String>,
+    pub hint: Option<String>,
+}
+
+impl Problem {
+    pub fn told(self) -> Told {
+        Told { title: self.title(), why: self.why(), hint: self.hint(), problem: self }
     }
 }
 

@@ -13,6 +13,9 @@ pub struct Service {
     pub pid: u32,
     pub home: String,
     pub host: String,
+    /// Where jobs run whose folder goes without saying; unknown of older services.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_home: Option<String>,
     pub log_dir: String,
     pub started_at: String,
     pub queue_paused: bool,
@@ -116,6 +119,18 @@ pub struct Gpu {
     #[serde(default)]
     pub obstacle: Option<Obstacle>,
 }
+
+/// `GET /v1/gpus/readings` lists these: a GPU over the last quarter of an hour, as far as it was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuPast {
+    pub machine: String,
+    pub index: u16,
+    pub points: Vec<PastPoint>,
+}
+
+/// Milliseconds since 1970, load in percent, memory in use in MiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PastPoint(pub i64, pub Option<u8>, pub Option<u64>);
 
 /// What a job holds of a GPU that it shares: a part of it, memory of it, or both.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

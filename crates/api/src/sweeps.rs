@@ -10,6 +10,8 @@ mod points;
 mod table;
 mod values;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 pub use self::bad::{BadPlan, MOST_JOBS};
@@ -95,6 +97,24 @@ pub struct Table {
 pub struct Random {
     pub count: u32,
     pub seed: u64,
+}
+
+/// Answer to a [`NewSweep`] that is only tried out: what it would come to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SweepPlanned {
+    pub jobs: u64,
+    /// Names of its parameters, in their order.
+    pub params: Vec<String>,
+    /// The first of its jobs.
+    pub first: Vec<PlannedPoint>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Note>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedPoint {
+    pub params: BTreeMap<String, String>,
+    pub command: String,
 }
 
 /// Answer to a [`NewSweep`].

@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::commands::{
     attach, cancel, completions, config, demo, doctor, edit, export, first, forget, gpus, help, history, hold, import,
     kill, logs, ls, pause, queue, release, remove, report, rerun, restart, results, resume, run, screens, service,
-    show, simulate, start, status, stop, sweep, tag, var, wait, why,
+    show, simulate, start, status, stop, sweep, tag, var, wait, web, why,
 };
 use crate::typed::AddArgs;
 use crate::ui::ColorWhen;
@@ -65,6 +65,7 @@ pub enum Verb {
     Pause(pause::PauseArgs),
     Resume(resume::ResumeArgs),
     Screens(screens::ScreensArgs),
+    Web(web::WebArgs),
     Start(start::StartArgs),
     Stop(stop::StopArgs),
     Restart(restart::RestartArgs),

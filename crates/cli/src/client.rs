@@ -19,6 +19,7 @@ use nexus_api::screens::Screen;
 use nexus_api::service::{Gpu, Machine, OnGpus, Service, SimulatedGpus, Status, Stop};
 use nexus_api::sweeps::{NewSweep, Sweep, SweepQueued};
 use nexus_api::variables::{SetVariable, Variable};
+use nexus_api::web::{Web, WebOn};
 use nexus_api::why::Why;
 use serde_json::Value;
 
@@ -30,6 +31,7 @@ use crate::error::{CliError, Refused};
 /// A request names at most this many jobs in its path.
 const IDS_IN_A_PATH: usize = 1000;
 
+#[derive(Clone)]
 pub struct Client {
     socket: PathBuf,
     home: PathBuf,
@@ -217,6 +219,19 @@ impl Client {
     pub async fn pause_queue(&self, paused: bool) -> Result<(), CliError> {
         let path = if paused { "/v1/queue/pause" } else { "/v1/queue/resume" };
         self.post::<Value, Value>(path, &Value::Null).await.map(drop)
+    }
+
+    pub async fn web(&self) -> Result<Web, CliError> {
+        self.get("/v1/web").await
+    }
+
+    /// Serves the page from now on, and lets one browser in.
+    pub async fn web_on(&self, wish: &WebOn) -> Result<Web, CliError> {
+        self.post("/v1/web", wish).await
+    }
+
+    pub async fn web_off(&self) -> Result<Web, CliError> {
+        self.delete("/v1/web").await
     }
 
     pub async fn gpus(&self) -> Result<Vec<Machine>, CliError> {

@@ -135,6 +135,7 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
         Verb::Pause(args) => pause::run(args, app).await,
         Verb::Resume(args) => resume::run(args, app).await,
         Verb::Screens(args) => commands::screens::run(args, app).await,
+        Verb::Web(args) => commands::web::run(args, app).await,
         Verb::ServiceView => commands::service_view::run(app).await,
         Verb::Start(args) => commands::start::run(args, app).await,
         Verb::Stop(args) => stop::run(args, app).await,

@@ -21,7 +21,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use nexus_api::events::{Event as Told, What};
 use nexus_api::problem::Problem;
 use nexus_api::run_dir::of_run;
 use nexus_core::apply::{self, Command, Report};
@@ -33,14 +32,15 @@ use nexus_core::reconcile::{Effect, Seen, reconcile};
 use nexus_core::request::GpuSet;
 use nexus_core::world::World;
 use nexus_node::{Node, RunPlace};
-use tokio::sync::broadcast;
 
 use crate::config::Config;
+use crate::events::Events;
 use crate::gpus::Gpus;
 use crate::home::Reserve;
 use crate::ids::IdMaker;
 use crate::launch::RunSpecs;
 use crate::narrate::{self, Narrator};
+use crate::readings::Readings;
 use crate::results::Copier;
 use crate::service_log::ServiceLog;
 use crate::store::{Batch, Store, StoreError};
@@ -88,7 +88,8 @@ pub struct Engine {
     pub copier: Copier,
     pub specs: RunSpecs,
     pub log: ServiceLog,
-    pub events: broadcast::Sender<Arc<Told>>,
+    pub events: Arc<Events>,
+    pub readings: Arc<Readings>,
     pub ids: IdMaker,
     pub home_dir: PathBuf,
     pub reserve: Reserve,
@@ -129,7 +130,6 @@ type Answer = Box<dyn FnOnce(Result<(), Problem>)>;
 struct Watch {
     seen: Seen,
     narrator: Narrator,
-    told: u64,
     /// No effects before this time: the disk failed.
     rest_until: Option<Instant>,
     /// Deleted secrets are cleaned up behind then, at the latest.
@@ -145,7 +145,6 @@ impl Engine {
         let mut watch = Watch {
             seen: Seen::default(),
             narrator: Narrator::of(&self.world),
-            told: 0,
             rest_until: None,
             clear_at: None,
             tidied: Vec::new(),
@@ -491,18 +490,12 @@ impl Engine {
             let sweep = |sweep| self.store.sweep_name(sweep).ok().flatten().unwrap_or_default();
             lines.extend(watch.narrator.line(event, now, command, sweep));
             if let Some(what) = narrate::told(event, &self.world) {
-                self.publish(what, watch);
+                self.events.publish(what);
             }
         }
-        self.tell_tags(&batch.tags, watch);
+        self.tell_tags(&batch.tags);
         lines.extend(batch.notes.iter().cloned());
         lines.extend(batch.forgotten.iter().map(|job| format!("Job {job} forgotten by user")));
         self.log.write(&lines);
-    }
-
-    fn publish(&self, what: What, watch: &mut Watch) {
-        watch.told += 1;
-        // Nobody listening is no error.
-        let _ = self.events.send(Arc::new(Told { number: watch.told, what }));
     }
 }

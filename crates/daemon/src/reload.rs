@@ -105,6 +105,11 @@ impl Reload {
         Rules { rules, table: self.look_at_models(path.as_deref()).table() }
     }
 
+    /// Of the web page, where nobody says otherwise.
+    pub fn web_port(&self) -> u16 {
+        locked(&self.state).in_force.web_port
+    }
+
     /// The argument that scripts of job files are told their GPUs by.
     pub fn csv_gpu_arg(&self) -> Option<String> {
         Some(locked(&self.state).in_force.csv_gpu_arg.clone()).filter(|it| !it.is_empty())

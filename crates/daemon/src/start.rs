@@ -20,10 +20,11 @@ use nexus_node::{Containment, Node, NodeConfig, Report as NodeReport, cgroup};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::oneshot;
 
 use crate::config::{ConfigFile, Overrides, Settings};
 use crate::engine::{Engine, Message};
+use crate::events::Events;
 use crate::gpus::{self, Gpus};
 use crate::home::{HomeLock, Reserve, claim};
 use crate::http::{self, App, OwnerOnly};
@@ -33,16 +34,15 @@ use crate::inbox::{self, Inbox};
 use crate::launch::RunSpecs;
 use crate::models::Source;
 use crate::queue_edit::FileNotes;
+use crate::readings::Readings;
 use crate::reload::{self, Reload};
 use crate::results::{Copier, Ended};
 use crate::service_log::ServiceLog;
 use crate::service_screen::ServiceScreen;
 use crate::state_file::{StateFile, View};
 use crate::store::{Readers, Store};
+use crate::web::Web;
 use crate::{clock, watch_file};
-
-/// Events a slow client may fall behind before it is told to read anew.
-const EVENTS_KEPT: usize = 4096;
 
 /// Threads that read the database for clients; more would only stand in each other's way.
 const READING_THREADS: usize = 8;
@@ -113,7 +113,8 @@ struct Parts {
     engine: Engine,
     to_engine: mpsc::Sender<Message>,
     reload: Arc<Reload>,
-    events: broadcast::Sender<Arc<nexus_api::events::Event>>,
+    events: Arc<Events>,
+    readings: Arc<Readings>,
     log_dir: PathBuf,
     jobs_file: PathBuf,
     host: String,
@@ -174,7 +175,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     };
     let session = config.session;
     let jobs_file = config.jobs_file.clone().unwrap_or_else(|| home.default_jobs_file());
-    let (events, _) = broadcast::channel(EVENTS_KEPT);
+    let (events, readings) = (Arc::new(Events::new(clock::now())), Arc::new(Readings::new()));
     let engine = Engine {
         inbox,
         outbox: to_engine.clone(),
@@ -188,6 +189,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         specs: RunSpecs::new(config, log_dir.clone(), screens_dir(home), [home.checkpoints(), home.results()]),
         log,
         events: events.clone(),
+        readings: readings.clone(),
         ids: IdMaker::new(),
         home_dir: home.dir.clone(),
         reserve: Reserve::of(home),
@@ -200,6 +202,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         to_engine,
         reload,
         events,
+        readings,
         log_dir,
         jobs_file,
         host,
@@ -355,10 +358,12 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
     let importer = Importer { engine: parts.to_engine.clone(), reload: parts.reload.clone() };
     let watches =
         Arc::new(Watches::new(importer, Readers::new(&home.database()), &[&home.dir, &parts.log_dir, &inbox.path]));
+    let web = Web::new(home, &parts.host);
     let app = Arc::new(App {
         engine: parts.to_engine.clone(),
         readers: Readers::new(&home.database()),
         events: parts.events,
+        readings: parts.readings,
         home: home.clone(),
         log_dir: parts.log_dir,
         host: parts.host,
@@ -368,15 +373,21 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         screen: screen.clone(),
         reload: parts.reload,
         edits: tokio::sync::Mutex::new(()),
+        taking_over: http::Turns::default(),
         notes,
         watches: watches.clone(),
         copier: parts.copier,
+        web,
         user_home,
     });
     watch_config(home, &app);
     let ended = engine_thread(parts.engine);
     let (close, closed) = oneshot::channel::<()>();
     let until_closed = async move { drop(closed.await) };
+    if let Some(line) = app.web.begin(http::open_router(app.clone())).await {
+        // The engine has it written, or the service is going down.
+        let _ = parts.to_engine.send(Message::Log(vec![line]));
+    }
     let server = axum::serve(listener, http::router(app)).with_graceful_shutdown(until_closed);
     let server = tokio::spawn(server.into_future());
     if parts.session == Session::Screen {

@@ -41,4 +41,5 @@ pub mod sweep;
 pub mod tag;
 pub mod var;
 pub mod wait;
+pub mod web;
 pub mod why;

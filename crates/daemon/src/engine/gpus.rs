@@ -63,6 +63,7 @@ impl Engine {
     pub(super) fn gpus_read(&mut self, reading: Reading, turn: &mut Turn, watch: &mut Watch) {
         self.gpus.take(reading, self.held_gpus());
         self.look_at_gpus(turn, watch);
+        self.readings.take(&self.machine.name, self.gpus.all_shown(), clock::now());
     }
 
     pub(super) fn simulate_gpus(&mut self, count: u16, turn: &mut Turn, watch: &mut Watch) {

@@ -6,7 +6,7 @@ use nexus_api::problem::Problem;
 use nexus_core::ids::JobId;
 use nexus_core::job::State as Live;
 
-use super::{Engine, Turn, Watch};
+use super::{Engine, Turn};
 use crate::store::TagChange;
 
 impl Engine {
@@ -30,14 +30,14 @@ impl Engine {
     }
 
     /// Jobs that wait stand in the queue's text with their tags: whoever shows it hears of them.
-    pub(super) fn tell_tags(&self, changes: &[TagChange], watch: &mut Watch) {
+    pub(super) fn tell_tags(&self, changes: &[TagChange]) {
         for TagChange { job, .. } in changes {
             let state = match self.world.job(*job).map(|job| &job.state) {
                 Some(Live::Held) => State::Held,
                 Some(Live::Queued { .. }) => State::Queued,
                 Some(Live::Active(_) | Live::Copying { .. }) | None => continue,
             };
-            self.publish(What::Job { id: job.to_string(), state }, watch);
+            self.events.publish(What::Job { id: job.to_string(), state });
         }
     }
 }

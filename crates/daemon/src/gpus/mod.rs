@@ -128,6 +128,11 @@ impl Gpus {
         Look { machine, lines }
     }
 
+    /// All of them, as far as they were found.
+    pub fn all_shown(&self) -> &[service::Gpu] {
+        self.shown.as_deref().unwrap_or_default()
+    }
+
     /// The GPU as clients see it, but for what the World knows.
     pub fn shown(&self, index: u16) -> Option<service::Gpu> {
         self.shown.iter().flatten().find(|gpu| gpu.index == index).cloned()

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use nexus_api::amount::GpuAmount;
 use nexus_api::problem::Problem;
-use nexus_api::service::{Gpu, GpuShare, Machine, OnGpus};
+use nexus_api::service::{Gpu, GpuPast, GpuShare, Machine, OnGpus};
 use nexus_core::apply::Command;
 use nexus_core::ids::MachineId;
 use nexus_core::machine::Machine as Known;
@@ -21,6 +21,11 @@ use crate::gpus::Gpus;
 /// `GET /v1/gpus`
 pub async fn list(State(app): State<Shared>) -> Result<Json<Vec<Machine>>, Failed> {
     Ok(Json(app.ask_gpus(machines).await?))
+}
+
+/// `GET /v1/gpus/readings`
+pub async fn readings(State(app): State<Shared>) -> Json<Vec<GpuPast>> {
+    Json(app.readings.past())
 }
 
 /// `POST /v1/gpus/pause` and `/v1/gpus/resume`: the GPUs as they are afterwards.

@@ -2,19 +2,58 @@
 
 use axum::Json;
 use axum::extract::State;
-use nexus_api::import::{Import, Imported, Watch, Watched, Watching};
+use nexus_api::command::Command;
+use nexus_api::edit::LineError;
+use nexus_api::import::{Import, ImportReport, ImportText, Imported, Watch, Watched, Watching};
+use nexus_api::job_file;
+use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
 use serde::Deserialize;
 
 use super::Shared;
 use super::extract::{Asked, Sent};
 use super::problem::Failed;
+use crate::own_env;
 
 /// `POST /v1/import`
 pub async fn import(State(app): State<Shared>, Sent(import): Sent<Import>) -> Result<Json<Imported>, Failed> {
     let importer = app.watches.importer();
     let imported = tokio::task::spawn_blocking(move || importer.import(import, None)).await;
     Ok(Json(imported.map_err(|error| Problem::Internal { error: error.to_string() })??))
+}
+
+/// `POST /v1/import/text`, with the environment of the service's owner.
+pub async fn import_text(
+    State(app): State<Shared>,
+    Sent(sent): Sent<ImportText>,
+) -> Result<Json<ImportReport>, Failed> {
+    let ImportText { text, format, cwd, again, dry_run } = sent;
+    let read = job_file::read(text.as_bytes(), format);
+    let read = read.map_err(|LineError { line, error }| Problem::BadField {
+        field: "text".into(),
+        value: format!("what it is: line {line}"),
+        want: error,
+    })?;
+    let job_file::Read { format, mut entries, mut refused, doubtful, past, .. } = read;
+    refused.extend(job_file::settle_parents(&mut entries, &past));
+    refused.sort_by_key(|refused| refused.line);
+    let usual = JobSpec { env: own_env::env(), ..JobSpec::new(Command::Shell(String::new()), cwd.clone()) };
+    let import = Import { file: "the page".into(), folder: cwd, usual, entries, again, dry_run };
+    let importer = app.watches.importer();
+    let imported = tokio::task::spawn_blocking(move || importer.import(import, None)).await;
+    let imported = imported.map_err(|error| Problem::Internal { error: error.to_string() })??;
+    Ok(Json(ImportReport {
+        file: "the page".into(),
+        format: Some(format),
+        entries: imported.entries,
+        refused,
+        doubtful,
+        notes: imported.notes,
+        stopped: imported.stopped,
+        ended: past.iter().filter(|past| past.ended).count() as u64,
+        history: None,
+        running: past.into_iter().filter(|past| !past.ended).map(|past| past.id).collect(),
+    }))
 }
 
 /// `POST /v1/watches`

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
 use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
 use nexus_api::env::{Env, looks_secret};
 use nexus_api::jobs::{
     Job, JobDetail, JobQuery, JobSpec, Note, Rerun, State as Word, Submitted, Waiting as WaitingWord,
@@ -34,7 +35,10 @@ const EXPECTED_AT_ONCE: usize = 8;
 /// More waiting jobs than this in one answer, and their places are left out unless it is the whole queue.
 const POSITIONS_COUNTED: usize = 8;
 
-pub async fn list(State(app): State<Shared>, Asked(query): Asked<JobQuery>) -> Result<Json<Vec<Job>>, Failed> {
+pub async fn list(State(app): State<Shared>, Asked(query): Asked<JobQuery>) -> Result<Response, Failed> {
+    if let Some(cursor) = &query.cursor {
+        return app.page(cursor, &query).await;
+    }
     let filter = filter(&query)?;
     let all_waiting = filter.states.is_empty() || [Word::Held, Word::Queued].iter().all(|s| filter.states.contains(s));
     let all = query.select.is_none() && query.limit.is_none() && query.since.is_none();
@@ -52,7 +56,7 @@ pub async fn list(State(app): State<Shared>, Asked(query): Asked<JobQuery>) -> R
     if query.expected {
         app.expect(&mut jobs).await?;
     }
-    Ok(Json(jobs))
+    Ok(Json(jobs).into_response())
 }
 
 #[derive(Deserialize)]
@@ -118,13 +122,44 @@ pub struct SubmitQuery {
     /// Say when they are expected to start.
     #[serde(default)]
     expected: bool,
+    #[serde(flatten)]
+    whose: WhoseEnv,
+}
+
+/// A client that has no environment of its own asks for that of the service's owner: `env=service`.
+#[derive(Default, Deserialize)]
+pub struct WhoseEnv {
+    env: Option<String>,
+}
+
+impl WhoseEnv {
+    /// What a job sets itself stays.
+    pub(super) fn fill(&self, specs: &mut [JobSpec]) -> Result<(), Problem> {
+        match self.env.as_deref() {
+            None => return Ok(()),
+            Some("service") => {}
+            Some(other) => {
+                let want = "service, or nothing at all".into();
+                return Err(Problem::BadField { field: "env".into(), value: other.into(), want });
+            }
+        }
+        let own = own_env::env();
+        for spec in specs {
+            let given = std::mem::replace(&mut spec.env, own.clone());
+            spec.env_given
+                .extend(given.keys().filter(|name| !spec.env_given.contains(name)).cloned().collect::<Vec<_>>());
+            spec.env.extend(given);
+        }
+        Ok(())
+    }
 }
 
 pub async fn submit(
     State(app): State<Shared>,
     Asked(query): Asked<SubmitQuery>,
-    Sent(specs): Sent<Vec<JobSpec>>,
+    Sent(mut specs): Sent<Vec<JobSpec>>,
 ) -> Result<Json<Submitted>, Failed> {
+    query.whose.fill(&mut specs)?;
     let (specs, notes) = app.meant(specs, query.copies.unwrap_or(1))?;
     if query.dry_run {
         return Ok(Json(Submitted { jobs: app.try_out(specs).await?, notes }));
@@ -238,8 +273,8 @@ pub(super) fn filter(query: &JobQuery) -> Result<Filter, Problem> {
             want: "a time as in 2026-01-31T12:00:00Z".into(),
         })
     });
-    let JobQuery { project, tag, sweep, name, .. } = query.clone();
-    let narrow = Narrow { project, tag, sweep, name };
+    let JobQuery { project, tag, sweep, name, contains, .. } = query.clone();
+    let narrow = Narrow { project, tag, sweep, name, contains: contains.filter(|text| !text.is_empty()) };
     Ok(Filter { states, since: since.transpose()?, limit: query.limit, narrow })
 }
 
@@ -288,7 +323,7 @@ impl App {
         .await
     }
 
-    fn jobs(
+    pub(super) fn jobs(
         &self,
         reader: &Reader,
         rows: Vec<JobRow>,
@@ -390,7 +425,7 @@ fn no_twin(reader: &Reader, spec: &JobSpec) -> Result<(), Problem> {
     }
 }
 
-fn is_waiting(row: &JobRow) -> bool {
+pub(super) fn is_waiting(row: &JobRow) -> bool {
     matches!(row.state, Word::Held | Word::Queued)
 }
 

@@ -1,7 +1,6 @@
 //! A job's output: the end of it, all of it, or as it comes.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::{Path, State};
@@ -14,13 +13,14 @@ use nexus_api::problem::Problem;
 use nexus_node::logs::{LogReader, Which};
 use serde::Deserialize;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::block_in_place;
 
 use super::changes::Changes;
 use super::extract::Asked;
 use super::problem::Failed;
 use super::{App, Shared, stream};
+use crate::events::Receiver;
 use crate::store::StoreError;
 
 /// Bytes read at a time.
@@ -126,7 +126,7 @@ struct Follower {
     follow: bool,
     /// Where it goes on; then it is told what is what, in frames.
     from: Option<Place>,
-    events: broadcast::Receiver<Arc<Event>>,
+    events: Receiver,
     sender: mpsc::Sender<Bytes>,
 }
 
@@ -249,7 +249,7 @@ enum Heard {
 }
 
 /// Waits until something happened to this job. None: nothing more will.
-async fn next_event(events: &mut broadcast::Receiver<Arc<Event>>, job: &str) -> Option<Heard> {
+async fn next_event(events: &mut Receiver, job: &str) -> Option<Heard> {
     loop {
         match events.recv().await {
             Ok(event) if event.what == What::Stopping => return Some(Heard::Stopping),

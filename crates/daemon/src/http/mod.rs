@@ -1,8 +1,10 @@
 //! HTTP/JSON on the unix socket. Answers clients; decides nothing.
 
 mod actions;
+mod browser_terminal;
 mod changes;
 mod config;
+mod cursor;
 mod edit;
 mod events;
 mod expected;
@@ -13,6 +15,7 @@ mod history;
 mod import;
 mod jobs;
 mod logs;
+mod moves;
 mod past;
 mod problem;
 mod report;
@@ -26,6 +29,7 @@ mod tags;
 mod terminal;
 mod time_limit;
 mod variables;
+mod web;
 mod why;
 
 use std::collections::BTreeMap;
@@ -37,7 +41,6 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post, put};
 use axum::serve::Listener;
-use nexus_api::events::Event;
 use nexus_api::jobs::Waiting;
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
@@ -47,17 +50,21 @@ use nexus_core::policy::Policy;
 use nexus_core::time::Time;
 use nexus_core::world::World;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::oneshot;
 
 use crate::engine::{Message, Reply};
+use crate::events::Events;
 use crate::gpus::Gpus;
 use crate::import::Watches;
 use crate::queue_edit::FileNotes;
+use crate::readings::Readings;
 use crate::reload::Reload;
 use crate::results::Copier;
 use crate::service_screen::ServiceScreen;
 use crate::store::{Reader, Readers};
+use crate::web::Web;
 use crate::{clock, words};
+pub use history::Turns;
 
 /// A submission of a hundred thousand jobs fits; a client that pours without end does not.
 const BODY_LIMIT: usize = 512 << 20;
@@ -66,7 +73,8 @@ const BODY_LIMIT: usize = 512 << 20;
 pub struct App {
     pub engine: Sender<Message>,
     pub readers: Readers,
-    pub events: broadcast::Sender<Arc<Event>>,
+    pub events: Arc<Events>,
+    pub readings: Arc<Readings>,
     pub home: Home,
     pub log_dir: PathBuf,
     pub host: String,
@@ -77,16 +85,25 @@ pub struct App {
     pub reload: Arc<Reload>,
     /// One change of specs after the other: each is made from what the one before it left.
     pub edits: tokio::sync::Mutex<()>,
+    pub taking_over: Turns,
     pub notes: Arc<FileNotes>,
     pub watches: Arc<Watches>,
     pub copier: Copier,
+    pub web: Web,
     /// Where jobs run whose folder goes without saying.
     pub user_home: String,
 }
 
 pub type Shared = Arc<App>;
 
+/// What answers on the socket: all that TCP has too, and what lets others in there.
 pub fn router(app: Shared) -> Router {
+    let own = Router::new().route("/v1/web", get(web::show).post(web::on).delete(web::off));
+    own.with_state(app.clone()).merge(open_router(app))
+}
+
+/// What answers over TCP as well.
+pub fn open_router(app: Shared) -> Router {
     Router::new()
         .route("/v1/service", get(service::service))
         .route("/v1/service/stop", post(service::stop))
@@ -101,12 +118,14 @@ pub fn router(app: Shared) -> Router {
         .route("/v1/queue/pause", post(service::pause))
         .route("/v1/queue/resume", post(service::resume))
         .route("/v1/gpus", get(gpus::list))
+        .route("/v1/gpus/readings", get(gpus::readings))
         .route("/v1/gpus/{word}", post(gpus::act))
         .route("/v1/queue/text", get(edit::text).post(edit::take_text))
         .route("/v1/jobs", get(jobs::list).post(jobs::submit))
         .route("/v1/jobs/rerun", post(jobs::rerun))
         .route("/v1/jobs/{id}", get(jobs::show).post(actions::act))
         .route("/v1/jobs/{id}/edit", post(edit::job))
+        .route("/v1/jobs/{id}/move", post(moves::move_job))
         .route("/v1/jobs/{id}/log", get(logs::log))
         .route("/v1/jobs/{id}/results", get(results::show).post(results::copy))
         .route("/v1/jobs/{id}/why", get(why::why))
@@ -117,6 +136,7 @@ pub fn router(app: Shared) -> Router {
         .route("/v1/export", get(export::export))
         .route("/v1/history", post(history::take_over))
         .route("/v1/import", post(import::import))
+        .route("/v1/import/text", post(import::import_text))
         .route("/v1/watches", get(import::watches).post(import::watch).delete(import::end_watch))
         .route("/v1/report", get(report::report))
         .route("/v1/tags", get(tags::list))
@@ -125,6 +145,7 @@ pub fn router(app: Shared) -> Router {
         .route("/v1/variables/{name}", put(variables::set).delete(variables::unset))
         .route("/v1/events", get(events::follow))
         .fallback(problem::no_such_path)
+        .method_not_allowed_fallback(problem::no_such_method)
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
         .with_state(app)
 }

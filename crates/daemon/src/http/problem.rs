@@ -1,7 +1,7 @@
 //! Problems as HTTP answers.
 
 use axum::Json;
-use axum::http::{StatusCode, Uri};
+use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use nexus_api::problem::Problem;
 
@@ -29,15 +29,25 @@ impl IntoResponse for Failed {
             | Problem::VariableGone { .. }
             | Problem::NoTerminal { .. }
             | Problem::TimeLimitKept { .. } => StatusCode::CONFLICT,
+            Problem::NotIn => StatusCode::UNAUTHORIZED,
+            Problem::Forbidden { .. } => StatusCode::FORBIDDEN,
+            Problem::TooMuch { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Problem::DiskFull { .. } => StatusCode::INSUFFICIENT_STORAGE,
             Problem::Stopping => StatusCode::SERVICE_UNAVAILABLE,
             Problem::Database { .. } | Problem::Internal { .. } => StatusCode::INTERNAL_SERVER_ERROR,
             _ => StatusCode::BAD_REQUEST,
         };
-        (status, Json(self.0)).into_response()
+        (status, Json(self.0.told())).into_response()
     }
 }
 
-pub async fn no_such_path(uri: Uri) -> Failed {
-    Failed(Problem::BadRequest { error: format!("there is no {}", uri.path()) })
+pub async fn no_such_path(uri: Uri) -> Response {
+    let problem = Problem::BadRequest { error: format!("there is no {}", uri.path()) };
+    (StatusCode::NOT_FOUND, Json(problem.told())).into_response()
+}
+
+/// A path that is there, and not for this.
+pub async fn no_such_method(method: Method, uri: Uri) -> Response {
+    let problem = Problem::BadRequest { error: format!("{method} means nothing to {}", uri.path()) };
+    (StatusCode::METHOD_NOT_ALLOWED, Json(problem.told())).into_response()
 }

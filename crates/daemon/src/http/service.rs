@@ -36,6 +36,7 @@ pub async fn service(State(app): State<Shared>) -> Result<Json<Service>, Failed>
         pid: std::process::id(),
         home: app.home.dir.display().to_string(),
         host: app.host.clone(),
+        user_home: Some(app.user_home.clone()),
         log_dir: app.log_dir.display().to_string(),
         started_at: clock::rfc3339(app.started_at),
         queue_paused,

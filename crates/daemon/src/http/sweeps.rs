@@ -5,17 +5,21 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
 use nexus_api::command::Command;
 use nexus_api::env::Env;
-use nexus_api::jobs::{Job, JobSpec, Note};
+use nexus_api::jobs::{JobSpec, Note};
 use nexus_api::problem::Problem;
-use nexus_api::sweeps::{BadPlan, NewSweep, Points, States, Sweep, SweepQueued};
+use nexus_api::sweeps::{BadPlan, NewSweep, PlannedPoint, Points, States, Sweep, SweepPlanned, SweepQueued};
 use nexus_api::template;
 use nexus_core::ids::SweepId;
 use nexus_core::request::Same;
 use nexus_core::sweep::Counts;
+use serde::Deserialize;
 
-use super::extract::Sent;
+use super::cursor;
+use super::extract::{Asked, Sent};
+use super::jobs::WhoseEnv;
 use super::problem::Failed;
 use super::{App, Shared};
 use crate::engine::{Fresh, Message, SweepOrder};
@@ -25,17 +29,43 @@ use crate::same::same;
 use crate::store::{JobEnv, Reader, StoreError, SweepRow};
 use crate::{checks, clock, words};
 
+/// So many jobs of a sweep that is only tried out are shown.
+const PLANNED_SHOWN: usize = 100;
+
 /// What ended a moment ago is on disk, and told, after this.
 const A_MOMENT: Duration = Duration::from_millis(50);
 
+#[derive(Deserialize)]
+pub struct CreateQuery {
+    /// Only say what it would come to.
+    #[serde(default)]
+    dry_run: bool,
+    #[serde(flatten)]
+    whose: WhoseEnv,
+}
+
 /// `POST /v1/sweeps`
-pub async fn create(State(app): State<Shared>, Sent(new): Sent<NewSweep>) -> Result<Json<SweepQueued>, Failed> {
+pub async fn create(
+    State(app): State<Shared>,
+    Asked(query): Asked<CreateQuery>,
+    Sent(mut new): Sent<NewSweep>,
+) -> Result<Response, Failed> {
+    query.whose.fill(std::slice::from_mut(&mut new.spec))?;
     let maker = app.clone();
     let made = tokio::task::spawn_blocking(move || made(new, &maker.reload.rules())).await;
     let (order, notes) = made.map_err(|error| Problem::Internal { error: error.to_string() })??;
+    if query.dry_run {
+        return Ok(Json(planned(order, notes)).into_response());
+    }
     let (name, ids) = app.order(|reply| Message::Sweep { order: Box::new(order), reply }).await?;
     let sweep = app.sweep(name).await?;
-    Ok(Json(SweepQueued { sweep, ids: ids.iter().map(ToString::to_string).collect(), notes }))
+    Ok(Json(SweepQueued { sweep, ids: ids.iter().map(ToString::to_string).collect(), notes }).into_response())
+}
+
+fn planned(order: SweepOrder, notes: Vec<Note>) -> SweepPlanned {
+    let point = |job: &Fresh| PlannedPoint { params: job.spec.params.clone(), command: job.spec.command.text() };
+    let first = order.jobs.iter().take(PLANNED_SHOWN).map(point).collect();
+    SweepPlanned { jobs: order.jobs.len() as u64, params: order.params, first, notes }
 }
 
 /// `GET /v1/sweeps`
@@ -48,17 +78,31 @@ pub async fn show(State(app): State<Shared>, Path(name): Path<String>) -> Result
     Ok(Json(app.sweep(name).await?))
 }
 
+#[derive(Deserialize)]
+pub struct JobsQuery {
+    /// As of `GET /v1/jobs`, in the order of the points.
+    cursor: Option<String>,
+    limit: Option<u64>,
+}
+
 /// `GET /v1/sweeps/NAME/jobs`: those that count.
-pub async fn jobs(State(app): State<Shared>, Path(name): Path<String>) -> Result<Json<Vec<Job>>, Failed> {
-    let rows = app
+pub async fn jobs(
+    State(app): State<Shared>,
+    Path(name): Path<String>,
+    Asked(query): Asked<JobsQuery>,
+) -> Result<Response, Failed> {
+    let fail = |error: StoreError| error.problem();
+    let after: Option<i64> =
+        query.cursor.as_deref().filter(|cursor| !cursor.is_empty()).map(cursor::number).transpose()?;
+    let limit = query.cursor.is_some().then(|| cursor::limit(query.limit)).transpose()?;
+    let mut rows = app
         .read(move |reader| {
-            let fail = |error: StoreError| error.problem();
             reader.sweep(&name).map_err(fail)?.ok_or_else(|| no_such(&name))?;
-            reader.of_sweep(&name).map_err(fail)
+            reader.points_of_sweep(&name, after, limit.map(|limit| limit + 1)).map_err(fail)
         })
         .await?;
-    let rows = rows.into_iter().filter(|row| row.replaced_by.is_none()).collect();
-    Ok(Json(app.view(rows, false).await?))
+    let next = cursor::cut(&mut rows, limit, |row| row.n.to_string());
+    Ok(cursor::answer(app.view(rows, false).await?, next))
 }
 
 impl App {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{Path, Request, State};
+use axum::extract::{FromRequest, Path, Request, State, WebSocketUpgrade};
 use axum::http::{StatusCode, header};
 use axum::response::Response;
 use hyper::upgrade::OnUpgrade;
@@ -21,7 +21,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 use super::problem::Failed;
-use super::{App, Shared};
+use super::{App, Shared, browser_terminal};
 
 /// A job that is on its way says within this time where its terminal is.
 const START_LIMIT: Duration = Duration::from_secs(10);
@@ -32,6 +32,13 @@ pub async fn terminal(
     Path(id): Path<String>,
     mut request: Request,
 ) -> Result<Response, Failed> {
+    if request.headers().get(header::UPGRADE).is_some_and(|name| name.as_bytes().eq_ignore_ascii_case(b"websocket")) {
+        let upgrade = WebSocketUpgrade::from_request(request, &()).await;
+        let upgrade = upgrade.map_err(|error| Problem::BadRequest { error: error.to_string() })?;
+        let (shim, _) = app.shim_of(&id, "attach").await?;
+        let upgrade = upgrade.max_message_size(browser_terminal::MOST_TYPED);
+        return Ok(upgrade.on_upgrade(move |page| browser_terminal::pass_on(page, shim)));
+    }
     let asked = request.headers().get(header::UPGRADE).is_some_and(|name| name == PROTOCOL);
     let upgrade = request.extensions_mut().remove::<OnUpgrade>().filter(|_| asked);
     let Some(upgrade) = upgrade else {

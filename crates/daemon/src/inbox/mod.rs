@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use nexus_api::events::Event;
 use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep_until};
 
 use crate::engine::Message;
+use crate::events::Events;
 use crate::file_watch::Watch;
 use crate::inbox::take::{Keeper, Noise, Round};
 use crate::queue_edit::FileNotes;
@@ -43,7 +43,7 @@ pub struct Inbox {
     pub user_home: String,
     pub readers: Readers,
     pub engine: Sender<Message>,
-    pub events: broadcast::Sender<Arc<Event>>,
+    pub events: Arc<Events>,
     pub notes: Arc<FileNotes>,
     pub reload: Arc<Reload>,
 }

@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use nexus_api::events::Event;
-use tokio::sync::{broadcast, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 
 use crate::engine::Message;
+use crate::events::Events;
 use crate::store::Readers;
 use keeper::Keeper;
 use memory::Memory;
@@ -49,7 +49,7 @@ struct Around {
     path: watch::Receiver<Option<PathBuf>>,
     readers: Readers,
     engine: Sender<Message>,
-    events: broadcast::Sender<Arc<Event>>,
+    events: Arc<Events>,
     /// The state when the service ends.
     last: oneshot::Receiver<View>,
 }
@@ -60,7 +60,7 @@ impl StateFile {
         path: watch::Receiver<Option<PathBuf>>,
         readers: Readers,
         engine: Sender<Message>,
-        events: broadcast::Sender<Arc<Event>>,
+        events: Arc<Events>,
     ) -> StateFile {
         let (sender, last) = oneshot::channel();
         let kept = tokio::spawn(keep(Around { path, readers, engine, events, last }));

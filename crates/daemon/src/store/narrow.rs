@@ -9,6 +9,8 @@ pub struct Narrow {
     pub tag: Option<String>,
     pub sweep: Option<String>,
     pub name: Option<String>,
+    /// In the id, the name or the command, in any case of letters.
+    pub contains: Option<String>,
 }
 
 impl Narrow {
@@ -18,11 +20,15 @@ impl Narrow {
             && same(&self.name, &row.spec.name)
             && same(&self.sweep, &row.spec.sweep)
             && self.tag.as_ref().is_none_or(|tag| row.tags.contains(tag))
+            && self.contains.as_ref().is_none_or(|text| {
+                let texts = [Some(&row.id), row.spec.name.as_ref(), Some(&row.command)];
+                texts.into_iter().flatten().any(|has| lower(has).contains(&lower(text)))
+            })
     }
 
     /// As a condition on rows of `jobs`, behind others; empty where nothing is said.
     pub(super) fn sql(&self) -> String {
-        let Narrow { project, tag, sweep, name } = self;
+        let Narrow { project, tag, sweep, name, contains } = self;
         let conditions = [
             project.as_ref().map(|project| format!("AND jobs.project = {}", literal(project))),
             name.as_ref().map(|name| format!("AND jobs.name = {}", literal(name))),
@@ -30,13 +36,27 @@ impl Narrow {
             sweep.as_ref().map(|sweep| {
                 format!("AND jobs.sweep = (SELECT sweeps.n FROM sweeps WHERE sweeps.name = {})", literal(sweep))
             }),
+            contains.as_ref().map(|text| {
+                let like = format!("LIKE {} ESCAPE '!'", literal(&format!("%{}%", escaped(text))));
+                format!("AND (jobs.id {like} OR jobs.name {like} OR jobs.command {like})")
+            }),
         ];
         conditions.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 }
 
+/// As the database compares: the letters of English alone.
+fn lower(text: &str) -> String {
+    text.to_ascii_lowercase()
+}
+
+/// What stands for others in a pattern stands for itself.
+fn escaped(text: &str) -> String {
+    text.replace('!', "!!").replace('%', "!%").replace('_', "!_")
+}
+
 /// A text as SQL has it. A NUL, which no name has, would end it early.
-fn literal(text: &str) -> String {
+pub(super) fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\0', "").replace('\'', "''"))
 }
 
@@ -49,5 +69,7 @@ mod tests {
         assert_eq!(Narrow::default().sql(), "");
         let narrow = Narrow { name: Some("it's' OR 1 --".into()), ..Narrow::default() };
         assert_eq!(narrow.sql(), "AND jobs.name = 'it''s'' OR 1 --'");
+        let narrow = Narrow { contains: Some("50%_!'".into()), ..Narrow::default() };
+        assert!(narrow.sql().starts_with("AND (jobs.id LIKE '%50!%!_!!''%' ESCAPE '!' OR"), "{}", narrow.sql());
     }
 }

@@ -100,6 +100,21 @@ impl Reader<'_> {
     pub fn of_sweep(&self, name: &str) -> Result<Vec<JobRow>, StoreError> {
         self.jobs(&format!("{JOB} WHERE sweep = (SELECT n FROM sweeps WHERE name = ?1) ORDER BY jobs.n"), [name])
     }
+
+    /// Those that count behind a number, at most so many.
+    pub fn points_of_sweep(
+        &self,
+        name: &str,
+        after: Option<i64>,
+        limit: Option<u64>,
+    ) -> Result<Vec<JobRow>, StoreError> {
+        let sql = format!(
+            "{JOB} WHERE sweep = (SELECT n FROM sweeps WHERE name = ?1) AND jobs.n > ?2 AND replaced_by IS NULL
+             ORDER BY jobs.n LIMIT ?3"
+        );
+        let limit = limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
+        self.jobs(&sql, params![name, after.unwrap_or(i64::MIN), limit])
+    }
 }
 
 impl Store {

@@ -1,0 +1,177 @@
+//! The way in over TCP, for browsers: off unless somebody asks for it, on this machine alone unless somebody says
+//! otherwise, and remembered. Behind it is the same router as behind the socket.
+
+mod guard;
+mod keys;
+mod listener;
+mod page;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Router;
+use nexus_api::paths::Home;
+use nexus_api::problem::Problem;
+use nexus_api::web::{Web as Told, WebOn};
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
+use tokio::sync::{Mutex, watch};
+
+use guard::{Guard, guarded};
+use keys::Keys;
+
+pub struct Web {
+    home: Home,
+    host: String,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Made at the first use.
+    keys: Option<Arc<Keys>>,
+    router: Option<Router>,
+    open: Option<Open>,
+    trouble: Option<String>,
+}
+
+/// A listener. Its connections end when it is dropped.
+struct Open {
+    at: SocketAddr,
+    _until: watch::Sender<()>,
+}
+
+/// `web.json`: what is to be there after a restart.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Remembered {
+    address: IpAddr,
+    port: u16,
+}
+
+impl Web {
+    pub fn new(home: &Home, host: &str) -> Web {
+        Web { home: home.clone(), host: host.to_string(), state: Mutex::default() }
+    }
+
+    /// What is behind it, and all that is remembered. An address that cannot be had is told in `GET /v1/web`, and by the
+    /// answer, for service.log.
+    pub async fn begin(&self, router: Router) -> Option<String> {
+        let mut state = self.state.lock().await;
+        state.router = Some(router);
+        let remembered = self.remembered()?;
+        match self.listen(&mut state, remembered).await {
+            Ok(()) => None,
+            Err(problem) => {
+                state.trouble = Some(problem.to_string());
+                Some(format!("Web page is off: {problem}"))
+            }
+        }
+    }
+
+    /// `usual_port`: where it is if nobody says otherwise.
+    pub async fn on(&self, wish: WebOn, usual_port: u16) -> Result<Told, Problem> {
+        let mut state = self.state.lock().await;
+        let address = match &wish.expose {
+            None => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            Some(text) => text.parse().map_err(|_| Problem::BadField {
+                field: "expose".into(),
+                value: text.clone(),
+                want: "an address of this machine, as in 192.168.1.20, or 0.0.0.0 for all of them".into(),
+            })?,
+        };
+        let before = self.remembered().map(|before| before.port);
+        let port = wish.port.or(before).unwrap_or(usual_port);
+        let there = state.open.as_ref().is_some_and(|open| open.at == SocketAddr::new(address, port));
+        if !there {
+            self.listen(&mut state, Remembered { address, port }).await?;
+        }
+        let keys = state.keys.clone().expect("a listener has keys");
+        let link = keys.new_link().map_err(|error| self.unusable(&error))?;
+        let mut told = self.told(&state);
+        told.link = told.address.as_ref().map(|at| format!("http://{at}/enter/{link}"));
+        Ok(told)
+    }
+
+    /// Whoever was in is out.
+    pub async fn off(&self) -> Result<Told, Problem> {
+        let mut state = self.state.lock().await;
+        (state.open, state.trouble) = (None, None);
+        match std::fs::remove_file(self.file()) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(self.unusable(&error)),
+            _ => {}
+        }
+        if let Some(keys) = &state.keys {
+            keys.shut().map_err(|error| self.unusable(&error))?;
+        }
+        Ok(self.told(&state))
+    }
+
+    pub async fn show(&self) -> Told {
+        self.told(&*self.state.lock().await)
+    }
+
+    fn told(&self, state: &State) -> Told {
+        let at = state.open.as_ref().map(|open| open.at);
+        Told {
+            address: at.map(|at| at.to_string()),
+            exposed: at.is_some_and(|at| !at.ip().is_loopback()),
+            link: None,
+            token_file: self.home.web_token().display().to_string(),
+            trouble: state.trouble.clone(),
+        }
+    }
+
+    async fn listen(&self, state: &mut State, wish: Remembered) -> Result<(), Problem> {
+        let Remembered { address, port } = wish;
+        let keys = match &state.keys {
+            Some(keys) => keys.clone(),
+            None => Arc::new(Keys::open(&self.home).map_err(|error| self.unusable(&error))?),
+        };
+        // The one before, if there is one, stays until this one is there: another port may be taken. The same one
+        // cannot be had twice.
+        if state.open.as_ref().is_some_and(|open| open.at.port() == port) {
+            state.open = None;
+        }
+        let asked = SocketAddr::new(address, port);
+        let cannot = |error: &std::io::Error| Problem::NoWeb { address: asked.to_string(), error: told_error(error) };
+        let listener = bind(asked).await.map_err(|error| cannot(&error))?;
+        let at = listener.local_addr().map_err(|error| cannot(&error))?;
+        let router = state.router.clone().expect("the service has begun");
+        let host = (!at.ip().is_loopback()).then(|| self.host.clone());
+        let (until, open) = watch::channel(());
+        tokio::spawn(listener::serve(listener, guarded(router, Guard { keys: keys.clone(), host }), open));
+        (state.keys, state.open, state.trouble) = (Some(keys), Some(Open { at, _until: until }), None);
+        let text = serde_json::to_string(&Remembered { address, port: at.port() }).expect("plain data");
+        std::fs::write(self.file(), text).map_err(|error| self.unusable(&error))
+    }
+
+    fn file(&self) -> PathBuf {
+        self.home.dir.join("web.json")
+    }
+
+    fn remembered(&self) -> Option<Remembered> {
+        serde_json::from_str(&std::fs::read_to_string(self.file()).ok()?).ok()
+    }
+
+    fn unusable(&self, error: &std::io::Error) -> Problem {
+        Problem::HomeUnusable { path: self.home.dir.display().to_string(), error: error.to_string() }
+    }
+}
+
+/// A service that was here a moment ago may still have connections on it.
+async fn bind(at: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if at.is_ipv4() { tokio::net::TcpSocket::new_v4()? } else { tokio::net::TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(at)?;
+    socket.listen(128)
+}
+
+fn told_error(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => "another program has this port".into(),
+        std::io::ErrorKind::AddrNotAvailable => "this machine has no such address".into(),
+        std::io::ErrorKind::PermissionDenied => "ports below 1024 are the system's".into(),
+        _ => error.to_string(),
+    }
+}
