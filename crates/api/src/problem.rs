@@ -55,6 +55,10 @@ pub enum Problem {
         by: String,
         state: State,
     },
+    /// The key of a submission was that of another one.
+    KeyReused {
+        key: String,
+    },
     /// A variable that is not set; the one most like it that is.
     NoSuchVariable {
         name: String,
@@ -147,6 +151,10 @@ pub enum Problem {
     Forbidden {
         error: String,
     },
+    /// It does not answer, for now.
+    Busy {
+        error: String,
+    },
     /// More than is taken over TCP.
     TooMuch {
         most_bytes: u64,
@@ -199,6 +207,7 @@ impl Problem {
                 other => format!("{other} does not fit job {id}"),
             },
             Problem::NotUnique { .. } => "an identical job is there already".into(),
+            Problem::KeyReused { key } => format!("the key {key} was that of another submission"),
             Problem::NotWatched { file, .. } => format!("{file} is not watched"),
             Problem::CannotWatch { file, .. } => format!("{file} cannot be watched"),
             Problem::CheckpointsInUse { id, .. } => format!("job {id} cannot be gone on from"),
@@ -228,6 +237,7 @@ impl Problem {
             Problem::TimeLimitKept { id, .. } => format!("the time limit of job {id} cannot be changed"),
             Problem::NotIn => "nexus does not know who asks".into(),
             Problem::Forbidden { .. } => "this request is not answered".into(),
+            Problem::Busy { .. } => "the service is not well".into(),
             Problem::TooMuch { most_bytes } => format!("more than {} MiB are not taken here", most_bytes >> 20),
             Problem::NoWeb { address, .. } => format!("the web page cannot be at {address}"),
             Problem::NoScreen { .. } => "the service has no screen session".into(),
@@ -249,6 +259,7 @@ impl Problem {
             | Problem::TimeLimitKept { error, .. }
             | Problem::NoScreen { error }
             | Problem::Forbidden { error }
+            | Problem::Busy { error }
             | Problem::NoWeb { error, .. }
             | Problem::Internal { error } => error.clone(),
             Problem::Database { path, error } => format!("{path}: {error}"),
@@ -304,6 +315,7 @@ impl Problem {
             | Problem::NoSuchVariable { .. }
             | Problem::NoLog { .. }
             | Problem::NotIn
+            | Problem::KeyReused { .. }
             | Problem::TooMuch { .. }
             | Problem::Stopping => return None,
         })
@@ -331,6 +343,9 @@ impl Problem {
             },
             Problem::NotUnique { id, .. } => {
                 format!("nexus show {id}; without --unique it is queued all the same")
+            }
+            Problem::KeyReused { .. } => {
+                "a new key for each submission; the old one only to send the same again".into()
             }
             Problem::NotWatched { .. } => "nexus import --list".into(),
             Problem::CheckpointsInUse { by, state: State::Held | State::Queued, .. } => {

@@ -7,6 +7,7 @@ mod gpus;
 mod history;
 mod import;
 mod message;
+mod once;
 mod refused;
 mod results;
 mod revise;
@@ -39,6 +40,7 @@ use crate::gpus::Gpus;
 use crate::home::Reserve;
 use crate::ids::IdMaker;
 use crate::launch::RunSpecs;
+use crate::metrics::Metrics;
 use crate::narrate::{self, Narrator};
 use crate::readings::Readings;
 use crate::results::Copier;
@@ -70,6 +72,7 @@ const COMPANY: Duration = Duration::from_millis(5);
 
 pub use import::{ImportLine, ImportOrder};
 pub use message::{Message, Reply};
+pub use once::Once;
 pub use revise::{Revision, Slot};
 pub use submit::{Fresh, fresh};
 pub use sweep::SweepOrder;
@@ -90,6 +93,7 @@ pub struct Engine {
     pub log: ServiceLog,
     pub events: Arc<Events>,
     pub readings: Arc<Readings>,
+    pub metrics: Arc<Metrics>,
     pub ids: IdMaker,
     pub home_dir: PathBuf,
     pub reserve: Reserve,
@@ -238,8 +242,8 @@ impl Engine {
             Message::Config(config) => self.follow(*config, turn, watch),
             Message::Log(lines) => self.log.write(&lines),
             Message::Ask(question) => question(&self.world, &self.gpus, &self.specs.config.policy),
-            Message::Submit { specs, note, reply } => {
-                let ids = self.submit(specs, turn);
+            Message::Submit { specs, note, once, reply } => {
+                let ids = self.submit_once(specs, once, turn);
                 turn.batch.meta.extend(ids.as_ref().ok().zip(note).map(|(ids, note)| note(ids)));
                 turn.answer(reply, ids);
             }
@@ -247,8 +251,8 @@ impl Engine {
                 let ids = self.revise(revision, turn);
                 turn.answer(reply, ids);
             }
-            Message::Sweep { order, reply } => {
-                let queued = self.sweep(*order, turn);
+            Message::Sweep { order, once, reply } => {
+                let queued = self.sweep_once(*order, once, turn);
                 turn.answer(reply, queued);
             }
             Message::Import { order, reply } => {
@@ -344,7 +348,9 @@ impl Engine {
     /// Decide, commit, act.
     fn finish(&mut self, mut turn: Turn, watch: &mut Watch) {
         self.report(Report::Disk { full: self.disk_space() < home::DISK_RESERVE }, &mut turn, watch);
+        let began = Instant::now();
         turn.batch.events.extend(decide(&mut self.world, &self.specs.config.policy, clock::now()));
+        self.metrics.decide.saw(began.elapsed());
         if !turn.batch.is_empty() || watch.tidied.len() >= TIDIED_TOGETHER {
             turn.batch.tidied = std::mem::take(&mut watch.tidied);
         }
@@ -374,7 +380,10 @@ impl Engine {
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        match self.store.commit(batch) {
+        let began = Instant::now();
+        let committed = self.store.commit(batch);
+        self.metrics.commit.saw(began.elapsed());
+        match committed {
             Err(error) if matches!(error.problem(), Problem::DiskFull { .. }) && self.reserve.spend() => {
                 self.store.commit(batch)
             }
@@ -483,6 +492,11 @@ impl Engine {
     fn tell(&mut self, batch: &Batch, mut lines: Vec<String>, watch: &mut Watch) {
         let now = clock::now();
         for event in &batch.events {
+            if let Event::Planned { run: RunId { job, number: 1 }, at, .. } = event
+                && let Some(job) = self.world.job(*job)
+            {
+                self.metrics.wait.saw(at.since(job.since));
+            }
             let command = |job| match batch.new.get(&job) {
                 Some(row) => row.spec.command.text(),
                 None => self.store.command(job).unwrap_or_default(),

@@ -19,6 +19,7 @@ mod ids;
 mod import;
 mod inbox;
 mod launch;
+mod metrics;
 mod models;
 mod narrate;
 mod own_env;

@@ -32,6 +32,7 @@ use crate::ids::IdMaker;
 use crate::import::{Importer, Watches};
 use crate::inbox::{self, Inbox};
 use crate::launch::RunSpecs;
+use crate::metrics::Metrics;
 use crate::models::Source;
 use crate::queue_edit::FileNotes;
 use crate::readings::Readings;
@@ -115,6 +116,7 @@ struct Parts {
     reload: Arc<Reload>,
     events: Arc<Events>,
     readings: Arc<Readings>,
+    metrics: Arc<Metrics>,
     log_dir: PathBuf,
     jobs_file: PathBuf,
     host: String,
@@ -176,6 +178,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     let session = config.session;
     let jobs_file = config.jobs_file.clone().unwrap_or_else(|| home.default_jobs_file());
     let (events, readings) = (Arc::new(Events::new(clock::now())), Arc::new(Readings::new()));
+    let metrics = Arc::new(Metrics::new());
     let engine = Engine {
         inbox,
         outbox: to_engine.clone(),
@@ -190,6 +193,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         log,
         events: events.clone(),
         readings: readings.clone(),
+        metrics: metrics.clone(),
         ids: IdMaker::new(),
         home_dir: home.dir.clone(),
         reserve: Reserve::of(home),
@@ -203,6 +207,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         reload,
         events,
         readings,
+        metrics,
         log_dir,
         jobs_file,
         host,
@@ -364,6 +369,7 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         readers: Readers::new(&home.database()),
         events: parts.events,
         readings: parts.readings,
+        metrics: parts.metrics,
         home: home.clone(),
         log_dir: parts.log_dir,
         host: parts.host,

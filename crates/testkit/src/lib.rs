@@ -12,6 +12,7 @@ pub mod proc;
 mod socket;
 mod terminal;
 mod typist;
+mod web;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -27,6 +28,7 @@ pub use output::Output;
 pub use proc::{alive, children_marked, cmdline};
 pub use socket::request;
 pub use typist::Typist;
+pub use web::{Answer, Web};
 
 /// Longer than anything here takes on a loaded machine.
 pub const DEADLINE: Duration = Duration::from_secs(60);

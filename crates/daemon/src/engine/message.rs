@@ -14,6 +14,7 @@ use nexus_node::gpu::Reading;
 use tokio::sync::oneshot;
 
 use super::import::ImportOrder;
+use super::once::Once;
 use super::revise::Revision;
 use super::sweep::SweepOrder;
 use crate::config::Config;
@@ -34,6 +35,7 @@ pub enum Message {
     Submit {
         specs: Vec<JobSpec>,
         note: Option<NoteOf>,
+        once: Option<Once>,
         reply: Reply<Vec<JobId>>,
     },
     /// Changes of the queue that belong together. The answer names the jobs that were added.
@@ -44,6 +46,7 @@ pub enum Message {
     /// A sweep with all its jobs. The answer has its name.
     Sweep {
         order: Box<SweepOrder>,
+        once: Option<Once>,
         reply: Reply<(String, Vec<JobId>)>,
     },
     /// Entries of a file. The answer says what became of each.

@@ -13,6 +13,7 @@ use nexus_core::job::End;
 use nexus_core::request::Same;
 use nexus_core::sweep::InSweep;
 
+use super::once::Once;
 use super::{Engine, Turn};
 use crate::identity::{Identity, are_identical, identity};
 use crate::same::same;
@@ -20,7 +21,22 @@ use crate::store::{JobEnv, NewRow, StoreError, parents};
 use crate::{clock, home, words};
 
 impl Engine {
-    pub(super) fn submit(&mut self, specs: Vec<JobSpec>, turn: &mut Turn) -> Result<Vec<JobId>, Problem> {
+    pub(super) fn submit_once(
+        &mut self,
+        specs: Vec<JobSpec>,
+        once: Option<Once>,
+        turn: &mut Turn,
+    ) -> Result<Vec<JobId>, Problem> {
+        let Some(once) = once else { return self.submit(specs, turn) };
+        if let Some(done) = self.done_before(&once, turn)? {
+            return Ok(done.ids);
+        }
+        let ids = self.submit(specs, turn)?;
+        self.remember(once, None, &ids, turn);
+        Ok(ids)
+    }
+
+    fn submit(&mut self, specs: Vec<JobSpec>, turn: &mut Turn) -> Result<Vec<JobId>, Problem> {
         let named = self.named(fresh(specs), &[], turn)?;
         Ok(self.enter(named, turn))
     }

@@ -5,6 +5,7 @@ use nexus_api::sweeps::Plan;
 use nexus_core::ids::{JobId, SweepId};
 use nexus_core::sweep::InSweep;
 
+use super::once::Once;
 use super::submit::Fresh;
 use super::{Engine, Turn};
 use crate::clock;
@@ -27,7 +28,22 @@ pub struct SweepOrder {
 
 impl Engine {
     /// Its name and its jobs.
-    pub(super) fn sweep(&mut self, order: SweepOrder, turn: &mut Turn) -> Result<(String, Vec<JobId>), Problem> {
+    pub(super) fn sweep_once(
+        &mut self,
+        order: SweepOrder,
+        once: Option<Once>,
+        turn: &mut Turn,
+    ) -> Result<(String, Vec<JobId>), Problem> {
+        let Some(once) = once else { return self.sweep(order, turn) };
+        if let Some(done) = self.done_before(&once, turn)? {
+            return Ok((done.sweep.unwrap_or_default(), done.ids));
+        }
+        let (name, ids) = self.sweep(order, turn)?;
+        self.remember(once, Some(&name), &ids, turn);
+        Ok((name, ids))
+    }
+
+    fn sweep(&mut self, order: SweepOrder, turn: &mut Turn) -> Result<(String, Vec<JobId>), Problem> {
         let name = self.sweep_name(order.name, turn)?;
         let next = self.store.next_sweep().map_err(|error| error.problem())? + turn.batch.sweeps.len() as i64;
         let (max_running, stop_after) = (order.max_running, order.stop_after);

@@ -2,11 +2,17 @@
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use nexus_api::problem::Problem;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::problem::Failed;
+use crate::digest;
+use crate::engine::Once;
+
+const LONGEST_KEY: usize = 200;
 
 /// The body, as JSON, whatever its content type says.
 pub struct Sent<T>(pub T);
@@ -29,6 +35,23 @@ impl<S: Send + Sync> FromRequest<S> for Raw {
     async fn from_request(request: Request, state: &S) -> Result<Raw, Failed> {
         Bytes::from_request(request, state).await.map(Raw).map_err(|error| unreadable(error.to_string()))
     }
+}
+
+/// The key under which a submission happens once, however often it is sent: the header `idempotency-key`. `wish` is what
+/// is asked for, of this kind.
+pub fn once(headers: &HeaderMap, kind: &str, wish: &impl Serialize) -> Result<Option<Once>, Problem> {
+    let Some(key) = headers.get("idempotency-key") else { return Ok(None) };
+    let plain = key.to_str().ok().filter(|key| (1..=LONGEST_KEY).contains(&key.len()));
+    let Some(key) = plain else {
+        let want = format!("1 to {LONGEST_KEY} letters, digits and signs");
+        return Err(Problem::BadField {
+            field: "idempotency-key".into(),
+            value: String::from_utf8_lossy(key.as_bytes()).into_owned(),
+            want,
+        });
+    };
+    let wish = serde_json::to_string(wish).expect("it was plain data when it came");
+    Ok(Some(Once { key: key.to_string(), digest: digest::of([kind, &wish]) }))
 }
 
 /// The query of the path.

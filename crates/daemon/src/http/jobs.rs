@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
 use axum::extract::{Path, State};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use nexus_api::env::{Env, looks_secret};
 use nexus_api::jobs::{
@@ -16,10 +17,10 @@ use nexus_core::request::GpuSet;
 use nexus_core::waiting::Waiting;
 use serde::Deserialize;
 
-use super::extract::{Asked, Sent};
+use super::extract::{Asked, Sent, once};
 use super::problem::Failed;
 use super::{App, Shared};
-use crate::engine::Message;
+use crate::engine::{Message, Once};
 use crate::identity::identity;
 use crate::same::same;
 use crate::select::select;
@@ -122,49 +123,43 @@ pub struct SubmitQuery {
     /// Say when they are expected to start.
     #[serde(default)]
     expected: bool,
-    #[serde(flatten)]
-    whose: WhoseEnv,
-}
-
-/// A client that has no environment of its own asks for that of the service's owner: `env=service`.
-#[derive(Default, Deserialize)]
-pub struct WhoseEnv {
     env: Option<String>,
 }
 
-impl WhoseEnv {
-    /// What a job sets itself stays.
-    pub(super) fn fill(&self, specs: &mut [JobSpec]) -> Result<(), Problem> {
-        match self.env.as_deref() {
-            None => return Ok(()),
-            Some("service") => {}
-            Some(other) => {
-                let want = "service, or nothing at all".into();
-                return Err(Problem::BadField { field: "env".into(), value: other.into(), want });
-            }
+/// A client that has no environment of its own asks for that of the service's owner: `env=service`. What a job sets
+/// itself stays.
+pub(super) fn fill_env(asked: Option<&str>, specs: &mut [JobSpec]) -> Result<(), Problem> {
+    match asked {
+        None => return Ok(()),
+        Some("service") => {}
+        Some(other) => {
+            let want = "service, or nothing at all".into();
+            return Err(Problem::BadField { field: "env".into(), value: other.into(), want });
         }
-        let own = own_env::env();
-        for spec in specs {
-            let given = std::mem::replace(&mut spec.env, own.clone());
-            spec.env_given
-                .extend(given.keys().filter(|name| !spec.env_given.contains(name)).cloned().collect::<Vec<_>>());
-            spec.env.extend(given);
-        }
-        Ok(())
     }
+    let own = own_env::env();
+    for spec in specs {
+        let given = std::mem::replace(&mut spec.env, own.clone());
+        let names: BTreeSet<String> = spec.env_given.drain(..).chain(given.keys().cloned()).collect();
+        spec.env_given = names.into_iter().collect();
+        spec.env.extend(given);
+    }
+    Ok(())
 }
 
 pub async fn submit(
     State(app): State<Shared>,
     Asked(query): Asked<SubmitQuery>,
+    headers: HeaderMap,
     Sent(mut specs): Sent<Vec<JobSpec>>,
 ) -> Result<Json<Submitted>, Failed> {
-    query.whose.fill(&mut specs)?;
+    let once = once(&headers, "jobs", &(&specs, query.copies))?;
+    fill_env(query.env.as_deref(), &mut specs)?;
     let (specs, notes) = app.meant(specs, query.copies.unwrap_or(1))?;
     if query.dry_run {
         return Ok(Json(Submitted { jobs: app.try_out(specs).await?, notes }));
     }
-    let mut jobs = app.submit(specs).await?;
+    let mut jobs = app.submit(specs, once).await?;
     if query.expected {
         app.expect(&mut jobs).await?;
     }
@@ -176,7 +171,12 @@ pub async fn submit(
     Ok(Json(Submitted { jobs, notes }))
 }
 
-pub async fn rerun(State(app): State<Shared>, Sent(rerun): Sent<Rerun>) -> Result<Json<Submitted>, Failed> {
+pub async fn rerun(
+    State(app): State<Shared>,
+    headers: HeaderMap,
+    Sent(rerun): Sent<Rerun>,
+) -> Result<Json<Submitted>, Failed> {
+    let once = once(&headers, "rerun", &rerun)?;
     let Rerun { ids, secrets, resume } = rerun;
     // Checkpoints that are to be gone on from are not forgotten meanwhile.
     let _turn = app.edits.lock().await;
@@ -215,7 +215,7 @@ pub async fn rerun(State(app): State<Shared>, Sent(rerun): Sent<Rerun>) -> Resul
         .await?;
     // What the old job asked for holds for the new one; rules have no word in it.
     let specs = checked(specs, 1)?;
-    Ok(Json(Submitted { jobs: app.submit(specs).await?, notes: vec![] }))
+    Ok(Json(Submitted { jobs: app.submit(specs, once).await?, notes: vec![] }))
 }
 
 /// Two jobs at once would write over each other's checkpoints. `specs`: those that are repeated together.
@@ -363,8 +363,8 @@ impl App {
         Ok((checked(specs, copies)?, notes))
     }
 
-    async fn submit(self: &Shared, specs: Vec<JobSpec>) -> Result<Vec<Job>, Problem> {
-        let ids = self.order(|reply| Message::Submit { specs, note: None, reply }).await?;
+    async fn submit(self: &Shared, specs: Vec<JobSpec>, once: Option<Once>) -> Result<Vec<Job>, Problem> {
+        let ids = self.order(|reply| Message::Submit { specs, note: None, once, reply }).await?;
         self.by_ids(ids.iter().map(JobId::to_string).collect()).await
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use axum::body::Bytes;
 use axum::extract::{Path, State};
-use axum::http::header;
+use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use nexus_api::events::{Event, What};
 use nexus_api::jobs::State as Word;
@@ -18,6 +18,7 @@ use tokio::task::block_in_place;
 
 use super::changes::Changes;
 use super::extract::Asked;
+use super::log_range::{self, Range};
 use super::problem::Failed;
 use super::{App, Shared, stream};
 use crate::events::Receiver;
@@ -42,7 +43,9 @@ pub async fn log(
     State(app): State<Shared>,
     Path(id): Path<String>,
     Asked(query): Asked<LogQuery>,
+    headers: HeaderMap,
 ) -> Result<Response, Failed> {
+    let range = Range::asked(&headers)?;
     if let Some(from) = &query.from {
         return app.follow_from(id, from).await;
     }
@@ -72,6 +75,10 @@ pub async fn log(
         if !block_in_place(|| dir.is_dir()) {
             return Err(Failed(Problem::LogsGone { id, path: dir.display().to_string() }));
         }
+    }
+    if let (Some(range), Some(attempt)) = (range, attempt) {
+        let dir = app.dir_of(&id, attempt).await?;
+        return block_in_place(|| log_range::answer(&dir, which, range));
     }
     let (sender, body) = stream::body();
     let follower = Follower { app, id, which, tail: query.tail, follow: query.follow, from: None, events, sender };

@@ -14,7 +14,9 @@ mod gpus;
 mod history;
 mod import;
 mod jobs;
+mod log_range;
 mod logs;
+mod metrics;
 mod moves;
 mod past;
 mod problem;
@@ -56,6 +58,7 @@ use crate::engine::{Message, Reply};
 use crate::events::Events;
 use crate::gpus::Gpus;
 use crate::import::Watches;
+use crate::metrics::Metrics;
 use crate::queue_edit::FileNotes;
 use crate::readings::Readings;
 use crate::reload::Reload;
@@ -75,6 +78,7 @@ pub struct App {
     pub readers: Readers,
     pub events: Arc<Events>,
     pub readings: Arc<Readings>,
+    pub metrics: Arc<Metrics>,
     pub home: Home,
     pub log_dir: PathBuf,
     pub host: String,
@@ -144,6 +148,8 @@ pub fn open_router(app: Shared) -> Router {
         .route("/v1/variables", get(variables::list))
         .route("/v1/variables/{name}", put(variables::set).delete(variables::unset))
         .route("/v1/events", get(events::follow))
+        .route("/metrics", get(metrics::metrics))
+        .route("/healthz", get(metrics::health))
         .fallback(problem::no_such_path)
         .method_not_allowed_fallback(problem::no_such_method)
         .layer(DefaultBodyLimit::max(BODY_LIMIT))

@@ -25,6 +25,7 @@ impl IntoResponse for Failed {
             | Problem::LogsGone { .. } => StatusCode::NOT_FOUND,
             Problem::WrongState { .. }
             | Problem::NotUnique { .. }
+            | Problem::KeyReused { .. }
             | Problem::CheckpointsInUse { .. }
             | Problem::VariableGone { .. }
             | Problem::NoTerminal { .. }
@@ -33,7 +34,7 @@ impl IntoResponse for Failed {
             Problem::Forbidden { .. } => StatusCode::FORBIDDEN,
             Problem::TooMuch { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Problem::DiskFull { .. } => StatusCode::INSUFFICIENT_STORAGE,
-            Problem::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+            Problem::Stopping | Problem::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Problem::Database { .. } | Problem::Internal { .. } => StatusCode::INTERNAL_SERVER_ERROR,
             _ => StatusCode::BAD_REQUEST,
         };

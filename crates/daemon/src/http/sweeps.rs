@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use nexus_api::command::Command;
 use nexus_api::env::Env;
@@ -18,8 +19,8 @@ use nexus_core::sweep::Counts;
 use serde::Deserialize;
 
 use super::cursor;
-use super::extract::{Asked, Sent};
-use super::jobs::WhoseEnv;
+use super::extract::{Asked, Sent, once};
+use super::jobs::fill_env;
 use super::problem::Failed;
 use super::{App, Shared};
 use crate::engine::{Fresh, Message, SweepOrder};
@@ -40,24 +41,25 @@ pub struct CreateQuery {
     /// Only say what it would come to.
     #[serde(default)]
     dry_run: bool,
-    #[serde(flatten)]
-    whose: WhoseEnv,
+    env: Option<String>,
 }
 
 /// `POST /v1/sweeps`
 pub async fn create(
     State(app): State<Shared>,
     Asked(query): Asked<CreateQuery>,
+    headers: HeaderMap,
     Sent(mut new): Sent<NewSweep>,
 ) -> Result<Response, Failed> {
-    query.whose.fill(std::slice::from_mut(&mut new.spec))?;
+    let once = once(&headers, "sweeps", &new)?;
+    fill_env(query.env.as_deref(), std::slice::from_mut(&mut new.spec))?;
     let maker = app.clone();
     let made = tokio::task::spawn_blocking(move || made(new, &maker.reload.rules())).await;
     let (order, notes) = made.map_err(|error| Problem::Internal { error: error.to_string() })??;
     if query.dry_run {
         return Ok(Json(planned(order, notes)).into_response());
     }
-    let (name, ids) = app.order(|reply| Message::Sweep { order: Box::new(order), reply }).await?;
+    let (name, ids) = app.order(|reply| Message::Sweep { order: Box::new(order), once, reply }).await?;
     let sweep = app.sweep(name).await?;
     Ok(Json(SweepQueued { sweep, ids: ids.iter().map(ToString::to_string).collect(), notes }).into_response())
 }

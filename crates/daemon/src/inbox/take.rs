@@ -261,7 +261,10 @@ impl Keeper {
             (TAKEN, serde_json::to_string(&taken).expect("lines and ids are plain data"))
         });
         let (reply, answer) = oneshot::channel();
-        self.inbox.engine.send(Message::Submit { specs, note: Some(note), reply }).map_err(|_| Problem::Stopping)?;
+        self.inbox
+            .engine
+            .send(Message::Submit { specs, note: Some(note), once: None, reply })
+            .map_err(|_| Problem::Stopping)?;
         let ids = answer.blocking_recv().unwrap_or(Err(Problem::Stopping))?;
         self.taken = Some(with(before, &lines, &ids));
         Ok(())

@@ -17,6 +17,7 @@ mod report;
 mod restore;
 mod results;
 mod spec;
+mod submissions;
 mod sweeps;
 mod variables;
 mod watches;
@@ -45,6 +46,7 @@ pub use read::{Filter, JobRow, Reader, RunRow};
 pub use records::machine_name;
 pub use restore::parents;
 pub use spec::{Launch, past_texts};
+pub use submissions::Submission;
 pub use sweeps::{NewSweepRow, SweepRow};
 pub use variables::VariableChange;
 pub use watches::{Seen, WatchChange, WatchRow};
@@ -67,6 +69,7 @@ const MIGRATIONS: &[Step] = &[
     Step { sql: include_str!("watches.sql"), fill: |_| Ok(()) },
     Step { sql: include_str!("sweeps.sql"), fill: |_| Ok(()) },
     Step { sql: include_str!("times.sql"), fill: |_| Ok(()) },
+    Step { sql: include_str!("submissions.sql"), fill: |_| Ok(()) },
 ];
 
 /// Statements the engine and a reader use over and over are prepared once.

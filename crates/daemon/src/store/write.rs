@@ -22,7 +22,7 @@ use super::left::Copied;
 use super::new_jobs::{NewJobs, Numbers};
 use super::records::{machine_name, raised};
 use super::spec::{Specs, StoredSpec, common, common_text, env_text, have_in_common, numbered, stored_spec};
-use super::{NewSweepRow, Store, StoreError, VariableChange, WatchChange};
+use super::{NewSweepRow, Store, StoreError, Submission, VariableChange, WatchChange};
 use crate::identity::{Identity, identity};
 use crate::words;
 
@@ -47,6 +47,8 @@ pub struct Batch {
     pub watches: Vec<WatchChange>,
     /// Sweeps that some of the new jobs belong to.
     pub sweeps: Vec<NewSweepRow>,
+    /// What new jobs were queued under.
+    pub submissions: Vec<Submission>,
     /// What the output of runs that end said of their results.
     pub found: BTreeMap<RunId, Found>,
     pub copied: Vec<Copied>,
@@ -178,6 +180,9 @@ impl<'a> Writer<'a> {
                 "UPDATE runs SET tidied = 1 WHERE n = (SELECT n FROM jobs WHERE id = ?1) AND number = ?2",
                 params![id, run.number],
             )?;
+        }
+        for submission in &batch.submissions {
+            self.submission(submission)?;
         }
         for change in &batch.watches {
             self.watch(change)?;

@@ -17,6 +17,7 @@ use nexus_api::web::{Web as Told, WebOn};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, watch};
+use tokio::task::JoinHandle;
 
 use guard::{Guard, guarded};
 use keys::Keys;
@@ -36,10 +37,20 @@ struct State {
     trouble: Option<String>,
 }
 
-/// A listener. Its connections end when it is dropped.
+/// A listener.
 struct Open {
     at: SocketAddr,
-    _until: watch::Sender<()>,
+    until: watch::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl Open {
+    /// Nobody listens when it comes back; connections end.
+    async fn close(self) {
+        drop(self.until);
+        // It ends by itself, and has no reason to panic.
+        let _ = self.task.await;
+    }
 }
 
 /// `web.json`: what is to be there after a restart.
@@ -96,7 +107,10 @@ impl Web {
     /// Whoever was in is out.
     pub async fn off(&self) -> Result<Told, Problem> {
         let mut state = self.state.lock().await;
-        (state.open, state.trouble) = (None, None);
+        state.trouble = None;
+        if let Some(open) = state.open.take() {
+            open.close().await;
+        }
         match std::fs::remove_file(self.file()) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(self.unusable(&error)),
             _ => {}
@@ -130,8 +144,8 @@ impl Web {
         };
         // The one before, if there is one, stays until this one is there: another port may be taken. The same one
         // cannot be had twice.
-        if state.open.as_ref().is_some_and(|open| open.at.port() == port) {
-            state.open = None;
+        if let Some(open) = state.open.take_if(|open| open.at.port() == port) {
+            open.close().await;
         }
         let asked = SocketAddr::new(address, port);
         let cannot = |error: &std::io::Error| Problem::NoWeb { address: asked.to_string(), error: told_error(error) };
@@ -140,8 +154,11 @@ impl Web {
         let router = state.router.clone().expect("the service has begun");
         let host = (!at.ip().is_loopback()).then(|| self.host.clone());
         let (until, open) = watch::channel(());
-        tokio::spawn(listener::serve(listener, guarded(router, Guard { keys: keys.clone(), host }), open));
-        (state.keys, state.open, state.trouble) = (Some(keys), Some(Open { at, _until: until }), None);
+        let task = tokio::spawn(listener::serve(listener, guarded(router, Guard { keys: keys.clone(), host }), open));
+        if let Some(before) = state.open.replace(Open { at, until, task }) {
+            before.close().await;
+        }
+        (state.keys, state.trouble) = (Some(keys), None);
         let text = serde_json::to_string(&Remembered { address, port: at.port() }).expect("plain data");
         std::fs::write(self.file(), text).map_err(|error| self.unusable(&error))
     }

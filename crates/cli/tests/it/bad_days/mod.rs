@@ -14,6 +14,7 @@ mod mounts;
 mod network_home;
 mod owners;
 mod results;
+mod web;
 
 use std::path::Path;
 use std::process::Command;

@@ -39,6 +39,7 @@ mod hold;
 mod import;
 mod import_seeds;
 mod import_watch;
+mod interface;
 mod jobs_file;
 mod json;
 mod kill;
@@ -77,6 +78,7 @@ mod usage;
 mod var;
 mod var_runs;
 mod wait;
+mod web;
 mod why;
 
 /// Columns and rows of a terminal wide enough for all that is shown here.

@@ -1,0 +1,99 @@
+//! The page's address, without a browser: for requests that no browser would send.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::Nexus;
+
+/// A service's way in over TCP.
+pub struct Web {
+    /// `127.0.0.1:4004`
+    pub address: String,
+    /// Works once.
+    pub link: String,
+    pub token: String,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    /// Names in small letters.
+    pub headers: Vec<(String, String)>,
+    pub body: String,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("no JSON: {error}: {}", self.body))
+    }
+}
+
+impl Web {
+    /// Turns the page on, at any port that is free.
+    #[track_caller]
+    pub fn of(nexus: &Nexus) -> Web {
+        let web = nexus.json(&["web", "--no-open", "--port", "0", "--json"]);
+        let token = std::fs::read_to_string(nexus.home().join("web.token")).expect("a token for programs");
+        Web {
+            address: web["address"].as_str().expect("an address").into(),
+            link: web["link"].as_str().expect("a link").into(),
+            token: token.trim().into(),
+        }
+    }
+
+    pub fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).expect("the page is served");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time can be set");
+        stream
+    }
+
+    /// With these headers and no others but the length. The connection is closed behind it.
+    #[track_caller]
+    pub fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        let mut stream = self.connect();
+        let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let head =
+            format!("{method} {path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {}\r\n{headers}\r\n", body.len());
+        // Who is refused at once may be cut off while it still talks.
+        let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes);
+        read(&bytes)
+    }
+
+    /// As a program does that has the token.
+    #[track_caller]
+    pub fn get(&self, path: &str) -> Answer {
+        self.known("GET", path, "")
+    }
+
+    #[track_caller]
+    pub fn post(&self, path: &str, body: &Value) -> Answer {
+        self.known("POST", path, &body.to_string())
+    }
+
+    #[track_caller]
+    fn known(&self, method: &str, path: &str, body: &str) -> Answer {
+        let bearer = format!("Bearer {}", self.token);
+        self.ask(method, path, &[("host", &self.address), ("authorization", &bearer)], body)
+    }
+}
+
+#[track_caller]
+fn read(bytes: &[u8]) -> Answer {
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no HTTP: {text:?}"));
+    let mut lines = head.lines();
+    let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).expect("a status");
+    let header = |line: &str| line.split_once(": ").map(|(name, value)| (name.to_ascii_lowercase(), value.to_string()));
+    Answer { status, headers: lines.filter_map(header).collect(), body: body.to_string() }
+}
