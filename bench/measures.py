@@ -1,5 +1,6 @@
 """Each measurement by itself. A measurement returns its samples; what to make of them is the caller's."""
 
+import http.client
 import json
 import os
 import random
@@ -96,6 +97,12 @@ def submit_to_start(bench, kind):
     return samples
 
 
+PAGE = [
+    "/v1/status",
+    "/v1/jobs?state=pending&cursor=&limit=200&expected=true",
+    "/v1/jobs?state=ended&cursor=&limit=200",
+    "/v1/jobs?state=ended&cursor=&limit=200&contains=nothing%20like%20it",
+]
 READS = [["status"], ["queue"], ["history"]]
 
 
@@ -136,6 +143,47 @@ def bulk(bench):
         memory = memory_kb(home.service(), "Pss")
         gate.open()
         return {"import_s": spent, "service_pss_kb": memory}
+
+
+def sweep(bench):
+    """A sweep into an empty queue, s, three times; and how long its row takes then, ms."""
+    spent, shown = [], []
+    for _ in range(3):
+        with Home(bench.nexus, GPUS) as home:
+            home.run("pause")
+            seeds = f"seed=1..{bench.bulk // 4}"
+            command = "python train.py --lr {lr} --seed {seed}"
+            spent.append(home.timed_ms("sweep", "-q", "--name", "big", command, "lr=0.1,0.01,0.001,0.0001", seeds) / 1000)
+            shown += [home.timed_ms("sweep", "show", "big") for _ in range(5)]
+    return {"queued_s": spent, "shown_ms": shown}
+
+
+def page(bench):
+    """What a page asks for first, ms, where many jobs wait and have ended; and what many open pages cost while nothing
+    happens: each has a stream of events, with readings of GPUs."""
+    with Home(bench.nexus, GPUS) as home:
+        home.fill(bench.ended)
+        home.run("pause")
+        home.run("add", "-q", "-x", str(bench.waiting), "true")
+        web = json.loads(home.run("web", "--no-open", "--port", "0", "--json"))
+        with open(web["token_file"]) as file:
+            token = {"Authorization": f"Bearer {file.read().strip()}"}
+        connect = lambda: http.client.HTTPConnection(web["address"])
+        lists = {}
+        for path in PAGE:
+            connection = connect()
+            for _ in range(bench.reads):
+                begin = time.monotonic_ns()
+                connection.request("GET", path, headers=token)
+                answer = connection.getresponse()
+                answer.read()
+                assert answer.status == 200, path
+                lists.setdefault(path, []).append((time.monotonic_ns() - begin) / 1e6)
+        alone = idle_cpu([("no page open", home)], bench.idle_s)
+        streams = [connect() for _ in range(bench.streams)]
+        for stream in streams:
+            stream.request("GET", "/v1/events?readings=true", headers=token)
+        return {"lists_ms": lists, "cpu_ms_per_minute": alone | idle_cpu([(f"{bench.streams} streams", home)], bench.idle_s)}
 
 
 def as_history(bench):
