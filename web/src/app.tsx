@@ -1,0 +1,105 @@
+// The frame of the page: navigation, the page that the address names, and what stands over all of them.
+import type { JSX } from 'preact'
+import { useEffect } from 'preact/hooks'
+import { route } from './route'
+import { connection, tryNow } from './state/live'
+import { useStore } from './state/store'
+import { AskDialog } from './parts/dialog'
+import { EditDialog } from './parts/edit'
+import { Brand } from './parts/icons'
+import { KeysHelp } from './parts/keys'
+import { Nav } from './parts/nav'
+import { Toasts } from './parts/toasts'
+import { HistoryPage } from './pages/history'
+import { JobPage } from './pages/job'
+import { MachinesPage } from './pages/machines'
+import { OverviewPage } from './pages/overview'
+import { QueuePage } from './pages/queue'
+import { RunningPage } from './pages/running'
+import { SubmitPage } from './pages/submit'
+import { SweepPage } from './pages/sweep'
+import { SweepsPage } from './pages/sweeps'
+import { Empty } from './parts/bits'
+import { capital, printable } from './text/words'
+
+export function App(): JSX.Element {
+  const line = useStore(connection)
+  if (line === 'logged-out') return <LoggedOut />
+  return (
+    <>
+      <div class="shell">
+        <Nav />
+        <main class="main">
+          {line === 'lost' && <LostBanner />}
+          <Here />
+        </main>
+      </div>
+      <Toasts />
+      <EditDialog />
+      <AskDialog />
+      <KeysHelp />
+    </>
+  )
+}
+
+/** What the tab is called: the page, or the job or sweep that is looked at. */
+function titleOf(page: string | undefined, name: string | undefined): string {
+  if (name !== undefined) return `${name} · nexus`
+  if (page === 'submit') return 'New job · nexus'
+  return page === undefined ? 'nexus' : `${capital(page)} · nexus`
+}
+
+function Here(): JSX.Element {
+  const { path, query } = useStore(route)
+  const [page, name] = path
+  useEffect(() => void (document.title = printable(titleOf(page, name))), [page, name])
+  switch (page) {
+    case undefined:
+      return <OverviewPage />
+    case 'queue':
+      return <QueuePage />
+    case 'running':
+      return <RunningPage />
+    case 'history':
+      return <HistoryPage />
+    case 'sweeps':
+      return name === undefined ? <SweepsPage /> : <SweepPage key={name} name={name} />
+    case 'jobs':
+      if (name !== undefined) return <JobPage key={name} id={name} view={query.get('view')} />
+      break
+    case 'submit':
+      return <SubmitPage />
+    case 'machines':
+      return <MachinesPage />
+  }
+  return (
+    <div class="page scrolls">
+      <Empty title="There is no such page"><a class="link" href="#/">Go to the overview</a></Empty>
+    </div>
+  )
+}
+
+function LostBanner(): JSX.Element {
+  return (
+    <div class="banner" role="alert">
+      <strong>The service does not answer.</strong>
+      <span>Jobs go on without it. This page comes back by itself; if it was stopped: <code>nexus start</code></span>
+      <button type="button" class="button small" onClick={tryNow}>Try now</button>
+    </div>
+  )
+}
+
+function LoggedOut(): JSX.Element {
+  return (
+    <main class="gate">
+      <div>
+        <Brand />
+        <h1>You are not logged in</h1>
+        <p>This page is opened by a link that holds a key. Make one on the machine where nexus runs:</p>
+        <div class="command-box"><pre>nexus web</pre></div>
+        <p class="soft">It prints the link and opens it. Then this page works until the key is changed.</p>
+        <p><button type="button" class="button" onClick={() => window.location.reload()}>Try again</button></p>
+      </div>
+    </main>
+  )
+}

@@ -1,0 +1,43 @@
+// What is typed into the form becomes what the service understands, or says what would be right.
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import { EMPTY, fieldOf, meant } from '../../src/state/draft'
+import { duration, environment, extracts, gpuAmount, gpuList, mebibytes, signalBefore, Wrong } from '../../src/text/values'
+
+const wrong = (value: unknown) => value instanceof Wrong
+
+test('durations, sizes, amounts, lists', () => {
+  assert.deepEqual(['90s', '4h', '1h30m', '2d'].map(duration), [90, 14400, 5400, 172800])
+  assert.ok(['', '4', 'h', '4 h', '0s', '1h30'].every((text) => wrong(duration(text))))
+  assert.deepEqual(['512M', '8G', '1.5G', '8 GiB', '2T', '100K'].map(mebibytes), [512, 8192, 1536, 8192, 2097152, 1])
+  assert.ok(['', '8', '0G', 'G', '-1G'].every((text) => wrong(mebibytes(text))))
+  assert.deepEqual(['2', '0.5', '0', '.25'].map(gpuAmount), [2, 0.5, 0, 0.25])
+  assert.ok(['1.5', '0,1', 'all', '-1'].every((text) => wrong(gpuAmount(text))))
+  assert.deepEqual(gpuList('0-3,5'), [0, 1, 2, 3, 5])
+  assert.ok(['', '3-1', 'a', '1-'].every((text) => wrong(gpuList(text))))
+  assert.deepEqual(signalBefore('USR1@120s'), { signal: 10, before_seconds: 120 })
+  assert.ok(wrong(signalBefore('USR1')))
+})
+
+test('lines of variables and of values to take', () => {
+  assert.deepEqual(environment('A=1\n\n# no\nB=x=y'), { A: '1', B: 'x=y' })
+  assert.ok(wrong(environment('A')))
+  assert.deepEqual(extracts('loss=final loss: ([0-9.]+)'), [{ name: 'loss', pattern: 'final loss: ([0-9.]+)' }])
+  assert.ok(wrong(extracts('1x=a')))
+})
+
+test('a form says only what was typed', () => {
+  const { spec, copies, errors } = meant({ ...EMPTY, command: 'true', gpus: '0.5', time: '4h', tags: 'a, b', env: 'A=1', copies: '3' }, '/home/ada')
+  assert.deepEqual(errors, {})
+  assert.equal(copies, 3)
+  assert.deepEqual(spec, {
+    command: { shell: 'true' }, cwd: '/home/ada', tags: ['a', 'b'], request: { gpus: 0.5, time_seconds: 14400 }, env: { A: '1' }, env_given: ['A'],
+  })
+})
+
+test('what is wrong is said at its field', () => {
+  const { errors } = meant({ ...EMPTY, command: 'true', gpus: '1.5', time: 'long' }, '/')
+  assert.deepEqual(Object.keys(errors).sort(), ['gpus', 'time'])
+  assert.equal(fieldOf('gpu-model'), 'model')
+  assert.equal(fieldOf('plan'), null)
+})
