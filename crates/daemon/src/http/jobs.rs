@@ -15,6 +15,7 @@ use nexus_core::ids::JobId;
 use nexus_core::request::GpuSet;
 use nexus_core::waiting::Waiting;
 use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::extract::{Asked, Sent};
 use super::problem::Failed;
@@ -59,8 +60,9 @@ pub async fn list(State(app): State<Shared>, Asked(query): Asked<JobQuery>) -> R
     Ok(Json(jobs).into_response())
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 pub struct ShowQuery {
+    /// With the values of its environment, not the names alone.
     #[serde(default)]
     env: bool,
 }
@@ -113,8 +115,9 @@ pub async fn show(
     }))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 pub struct SubmitQuery {
+    /// Only say what would become of them.
     #[serde(default)]
     dry_run: bool,
     /// Each spec this many times.
@@ -123,12 +126,14 @@ pub struct SubmitQuery {
     #[serde(default)]
     expected: bool,
     #[serde(flatten)]
+    #[param(ignore)]
     whose: WhoseEnv,
 }
 
 /// A client that has no environment of its own asks for that of the service's owner: `env=service`.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, IntoParams)]
 pub struct WhoseEnv {
+    /// `service`: the environment of the service's owner, below what the job sets itself.
     env: Option<String>,
 }
 

@@ -16,6 +16,7 @@ mod import;
 mod jobs;
 mod logs;
 mod moves;
+mod openapi;
 mod past;
 mod problem;
 mod report;
@@ -105,6 +106,7 @@ pub fn router(app: Shared) -> Router {
 /// What answers over TCP as well.
 pub fn open_router(app: Shared) -> Router {
     Router::new()
+        .route("/v1/openapi.json", get(openapi::openapi))
         .route("/v1/service", get(service::service))
         .route("/v1/service/stop", post(service::stop))
         .route("/v1/service/log", get(service_log::log))
