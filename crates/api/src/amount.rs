@@ -5,6 +5,9 @@ use std::fmt;
 use nexus_core::request::MAX_GPUS;
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize, Serializer};
+use utoipa::openapi::schema::{Object, ObjectBuilder, OneOfBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 /// Whole GPUs, or a part of one, in thousandths: nothing is lost by counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -122,6 +125,26 @@ impl<'de> Deserialize<'de> for GpuAmount {
     }
 }
 
+/// A number from 0 to [`MAX_GPUS`]: whole from 1 on, below it in thousandths.
+impl PartialSchema for GpuAmount {
+    fn schema() -> RefOr<Schema> {
+        let whole = integer(u32::from(MAX_GPUS));
+        let part = ObjectBuilder::new()
+            .schema_type(Type::Number)
+            .exclusive_minimum(Some(0.0))
+            .exclusive_maximum(Some(1.0))
+            .description(Some("A part of one GPU, in thousandths at the finest."));
+        let said = "How many GPUs, or which part of one.";
+        OneOfBuilder::new().item(whole).item(part).description(Some(said)).into()
+    }
+}
+
+impl ToSchema for GpuAmount {}
+
+fn integer(most: u32) -> Object {
+    ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).maximum(Some(most)).build()
+}
+
 /// Memory of each GPU: a number of MiB, or `"auto"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vram {
@@ -156,6 +179,16 @@ impl<'de> Deserialize<'de> for Vram {
         }
     }
 }
+
+impl PartialSchema for Vram {
+    fn schema() -> RefOr<Schema> {
+        let word = ObjectBuilder::new().schema_type(Type::String).enum_values(Some([AUTO]));
+        let said = "Memory of each GPU: a number of MiB, or `auto` for what earlier runs of the same command reached.";
+        OneOfBuilder::new().item(integer(u32::MAX)).item(word).description(Some(said)).into()
+    }
+}
+
+impl ToSchema for Vram {}
 
 #[cfg(test)]
 mod tests {

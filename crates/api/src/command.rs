@@ -1,8 +1,9 @@
 //! What a job runs: a shell command or an exact argv.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Command {
     /// Goes unchanged to `bash -c`.
@@ -15,7 +16,7 @@ pub enum Command {
 pub const MAX_ARGUMENT_BYTES: usize = 128 * 1024 - 1;
 
 /// Why a command can never run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum BadCommand {
     Empty,

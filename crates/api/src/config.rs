@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use crate::problem::Problem;
 
 /// `GET /v1/config`: what is in force.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ConfigView {
     /// The file.
     pub path: String,
@@ -21,7 +22,7 @@ pub struct ConfigView {
 }
 
 /// One setting.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ConfigKey {
     /// `jobs.grace`
     pub key: String,
@@ -42,7 +43,7 @@ pub struct ConfigKey {
 
 /// Body of `PUT /v1/config/overrides`: keys that have another value than the file says, as typed, until the next
 /// start. Those that are not named stay as they are.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Overrides {
     pub keys: BTreeMap<String, String>,
 }

@@ -3,19 +3,20 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::command::Command;
 use crate::env::Env;
 use crate::jobs::{Job, Note, State};
 
 /// `GET /v1/queue/text`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct QueueText {
     pub text: String,
 }
 
 /// Body of `POST /v1/queue/text`: a text as it was given out, and what became of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct QueueEdit {
     /// What changed meanwhile, and what the user changed, is found by comparing with it.
     pub base: String,
@@ -32,7 +33,7 @@ pub struct QueueEdit {
 }
 
 /// Answer to it. Nothing was done where lines cannot be read, or jobs would be removed without consent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct QueueEdited {
     pub done: bool,
     /// By line of the text.
@@ -52,14 +53,14 @@ pub struct QueueEdited {
     pub notes: Vec<Note>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LineError {
     /// From 1.
     pub line: u64,
     pub error: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EditedJob {
     pub id: String,
     pub command: String,
@@ -68,7 +69,7 @@ pub struct EditedJob {
 }
 
 /// Body of `POST /v1/jobs/{id}/edit`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct JobEdit {
     /// By their names in `jobs.txt`; no text = back to the default.
@@ -79,14 +80,14 @@ pub struct JobEdit {
 }
 
 /// What was changed of a job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct JobEdited {
     pub id: String,
     pub changes: Vec<Change>,
 }
 
 /// `priority 0 -> 2`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Change {
     pub what: String,
     pub from: String,

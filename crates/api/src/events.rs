@@ -1,11 +1,12 @@
 //! Events as a client hears them (`GET /v1/events`, server-sent).
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::jobs::State;
 use crate::service::Gpu;
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Event {
     /// Rises with every event, from one service to the next too; 0 of what cannot be gone on from.
     pub number: u64,
@@ -13,7 +14,7 @@ pub struct Event {
     pub what: What,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum What {
     /// A job is in this state now (again, if it was moved).
@@ -41,7 +42,7 @@ pub enum What {
 }
 
 /// What changes with every reading of a GPU; null where it cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GpuReading {
     pub index: u16,
     pub load_percent: Option<u8>,

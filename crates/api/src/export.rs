@@ -1,6 +1,7 @@
 //! A job as `nexus export` writes it: a line of JSON, or a row of a table. Described in `docs/export.md`.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::env::Env;
 use crate::jobs::{Job, RetryOn, Run, Session};
@@ -12,7 +13,7 @@ pub const FORMAT: u32 = 1;
 /// A job with all that a new one like it needs, and its attempts. What an option does not say is absent.
 ///
 /// `waiting` and `position` of the job are null: they are of the moment, and an export takes its time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Exported {
     pub format: u32,
     #[serde(flatten)]
@@ -22,7 +23,7 @@ pub struct Exported {
 }
 
 /// What stands beside the fields of every listing.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Beside {
     #[serde(default)]
     pub runs: Vec<Run>,

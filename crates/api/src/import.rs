@@ -1,6 +1,7 @@
 //! Entries of a file on their way into the queue, and files that are watched.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::edit::{Change, LineError};
 use crate::history_import::TakenOver;
@@ -8,7 +9,7 @@ use crate::job_file::{Entry, Format};
 use crate::jobs::{JobSpec, Note, State};
 
 /// Body of `POST /v1/import`: a file that the client has read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Import {
     /// As messages name it.
     pub file: String,
@@ -25,7 +26,7 @@ pub struct Import {
 }
 
 /// Body of `POST /v1/import/text`: what stands in a file, as it is. [`ImportReport`] is the answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ImportText {
     pub text: String,
     /// None: found out from the text.
@@ -41,7 +42,7 @@ pub struct ImportText {
 }
 
 /// Answer to it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Imported {
     /// One for each entry, in their order.
     pub entries: Vec<Taken>,
@@ -52,14 +53,14 @@ pub struct Imported {
 }
 
 /// What became of an entry.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Taken {
     pub line: u64,
     #[serde(flatten)]
     pub fate: Fate,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "fate", rename_all = "kebab-case")]
 pub enum Fate {
     Queued {
@@ -94,7 +95,7 @@ pub enum Fate {
 }
 
 /// Body of `POST /v1/watches`: a file whose new entries are taken from now on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Watch {
     /// An absolute path. It need not exist.
     pub file: String,
@@ -108,7 +109,7 @@ pub struct Watch {
 }
 
 /// Answer to it: what the first look brought.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Watching {
     pub watched: Watched,
     /// Whether it was watched before.
@@ -119,7 +120,7 @@ pub struct Watching {
 }
 
 /// `GET /v1/watches` lists these; `DELETE /v1/watches?file=…` ends one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Watched {
     pub file: String,
     pub format: Option<Format>,
@@ -133,7 +134,7 @@ pub struct Watched {
 }
 
 /// A file and what became of it: what `nexus import --json` prints.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ImportReport {
     pub file: String,
     pub format: Option<Format>,

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::command::Command;
 use crate::edit::LineError;
@@ -34,7 +35,7 @@ mod lines;
 mod tests;
 
 /// How a file is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
     /// A command in each line, as in `jobs.txt`.
@@ -61,7 +62,7 @@ impl Format {
 }
 
 /// One job, as far as the file says it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Entry {
     /// Where it begins, from 1.
     pub line: u64,
@@ -81,7 +82,7 @@ pub struct Entry {
 }
 
 /// What is to be run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Said {
     Command(Command),

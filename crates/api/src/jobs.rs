@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use crate::amount::{GpuAmount, Vram};
 use crate::command::Command;
@@ -11,7 +12,7 @@ use crate::results::{Copy as ResultsCopy, Extract};
 pub use crate::waiting::{GpusMissing, Waiting};
 
 /// What is asked for: the body of a submission.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct JobSpec {
     pub command: Command,
     pub cwd: String,
@@ -140,7 +141,7 @@ impl JobSpec {
 }
 
 /// A failure that is tried again only if one asks for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RetryOn {
     Timeout,
@@ -157,7 +158,7 @@ impl RetryOn {
 }
 
 /// Where a job's terminal can be seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Session {
     /// By `nexus attach`.
@@ -168,7 +169,7 @@ pub enum Session {
 }
 
 /// What it needs and how long it may take.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct JobRequest {
     /// None = as a rule of the configuration has it, else 1. A job that was taken always says it.
@@ -206,14 +207,14 @@ impl JobRequest {
 }
 
 /// `--signal USR1@120s`
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SignalBefore {
     pub signal: i32,
     pub before_seconds: u64,
 }
 
 /// Words of the state column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     Held,
@@ -273,7 +274,7 @@ impl State {
 }
 
 /// A job in every listing. Unknown is null, never absent; scripts rely on these names.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Job {
     pub id: String,
     pub name: Option<String>,
@@ -313,6 +314,7 @@ pub struct Job {
     /// The folder that its results were copied to, or are to be.
     pub results: Option<String>,
     /// A word of [`crate::results::ResultsState`].
+    #[schema(value_type = crate::results::ResultsState)]
     pub results_state: String,
     /// Paths of the `RESULTS:` lines that it printed.
     #[serde(default)]
@@ -336,7 +338,7 @@ pub struct Job {
 }
 
 /// When a job is expected to start and to end, if nobody else comes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Expected {
     pub start: String,
     /// Null where nobody knows how long it takes.
@@ -346,7 +348,7 @@ pub struct Expected {
 }
 
 /// `show`: the job, and each of its attempts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobDetail {
     #[serde(flatten)]
     pub job: Job,
@@ -389,7 +391,7 @@ pub struct JobDetail {
     pub results_copy: Option<ResultsCopy>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Run {
     pub attempt: u32,
     pub machine: String,
@@ -415,7 +417,7 @@ pub struct Run {
     pub out: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunOutcome {
     /// `completed`, or a reason word.
     pub word: String,
@@ -425,7 +427,7 @@ pub struct RunOutcome {
 }
 
 /// Answer to a submission, in the order of the specs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Submitted {
     pub jobs: Vec<Job>,
     /// What the submitter should know beside that; each once.
@@ -434,7 +436,7 @@ pub struct Submitted {
 }
 
 /// Something of a submission that was taken otherwise than one may think.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "note", rename_all = "kebab-case")]
 pub enum Note {
     /// A rule asks for more than one GPU and not for whole ones.
@@ -456,7 +458,7 @@ impl std::fmt::Display for Note {
 }
 
 /// What is done to jobs by id. The word is the last part of the path: `POST /v1/jobs/kill`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
     /// End running jobs.
@@ -487,7 +489,7 @@ impl Action {
 }
 
 /// Body of an action. All or nothing: one job in the wrong state and none is touched.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OnJobs {
     pub ids: Vec<String>,
     /// Leave out those that the action does not fit (any more): for jobs that were named as a group.
@@ -496,14 +498,14 @@ pub struct OnJobs {
 }
 
 /// Body of `POST /v1/jobs/{id}/move`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Move {
     /// The job that it is to stand before; null = behind all others.
     pub before: Option<String>,
 }
 
 /// Body of `POST /v1/jobs/rerun`: the caller's values for names that look like secrets.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Rerun {
     pub ids: Vec<String>,
     #[serde(default)]
@@ -514,8 +516,9 @@ pub struct Rerun {
 }
 
 /// Query of `GET /v1/jobs`. Empty = everything alive.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(default)]
+#[into_params(parameter_in = Query)]
 pub struct JobQuery {
     /// Selectors, as typed, several joined by a NUL-free newline.
     pub select: Option<String>,

@@ -2,12 +2,14 @@
 //! into words, once, for every client.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::command::BadCommand;
 use crate::jobs::State;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "problem", rename_all = "snake_case")]
+#[schema(as = ProblemFacts)]
 pub enum Problem {
     NoSuchJob {
         id: String,
@@ -387,7 +389,8 @@ impl Problem {
 }
 
 /// A problem as it is told: the facts, and the words for them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Problem)]
 pub struct Told {
     #[serde(flatten)]
     pub problem: Problem,

@@ -1,9 +1,10 @@
 //! Sums over jobs, and tags.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// What sums are made by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
     Sweep,
@@ -33,7 +34,7 @@ impl By {
 }
 
 /// Jobs that have something in common, in `GET /v1/report?by=…`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Group {
     /// Null for those that have none.
     pub key: Option<String>,
@@ -46,7 +47,7 @@ pub struct Group {
 }
 
 /// A tag in `GET /v1/tags`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Tag {
     pub tag: String,
     /// Jobs that have not ended.
@@ -55,7 +56,7 @@ pub struct Tag {
 }
 
 /// Body of `POST /v1/tags/NAME`: all of these jobs have the tag then, or none has it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TagJobs {
     pub ids: Vec<String>,
     #[serde(default)]

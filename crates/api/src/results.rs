@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A value that is taken from a job's output: the last text that the pattern's first group matched.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Extract {
     pub name: String,
     pub pattern: String,
@@ -82,7 +83,7 @@ impl Found {
 }
 
 /// What became of the copy of a job's results.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ResultsState {
     #[default]
@@ -107,7 +108,8 @@ impl ResultsState {
 }
 
 /// How far a copy is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = ResultsCopy)]
 pub struct Copy {
     /// Tells it from others of the same job.
     pub number: u64,

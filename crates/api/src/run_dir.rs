@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use nexus_core::ids::RunId;
 use nexus_core::run::{Memory, Outcome};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::results::{Extract, Found};
 use crate::variables::Hidden;
@@ -211,11 +212,12 @@ pub struct Started {
 }
 
 /// A session of GNU screen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ScreenSession {
     /// Its whole name, `1234.nexus_job_abc`: a part of it could mean another session.
     pub session: String,
     /// `SCREENDIR`, where one was in force.
+    #[schema(value_type = Option<String>)]
     pub dir: Option<PathBuf>,
     /// Whether that folder is one of nexus's own, since screen's could not be used: then it has to be typed.
     #[serde(default)]

@@ -1,9 +1,10 @@
 //! Sessions of GNU screen in which this nexus can be seen.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// One of `GET /v1/screens`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Screen {
     /// `nexus_job_abc`; `nexus` is the service's own.
     pub name: String,
@@ -15,7 +16,7 @@ pub struct Screen {
     pub command: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScreenState {
     Attached,

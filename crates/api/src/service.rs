@@ -1,13 +1,16 @@
 //! The service itself: status, GPUs, doctor.
 
 use serde::{Deserialize, Serialize};
+use utoipa::openapi::schema::{ArrayBuilder, ArrayItems};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::amount::GpuAmount;
 use crate::jobs::Job;
 use crate::run_dir::ScreenSession;
 
 /// `GET /v1/service`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Service {
     pub version: String,
     pub pid: u32,
@@ -48,7 +51,7 @@ pub struct Service {
 }
 
 /// `GET /v1/status`: everything of the status view in one answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Status {
     pub queue_paused: bool,
     /// Jobs that wait, held ones included.
@@ -65,7 +68,7 @@ pub struct Status {
     pub disk_free_bytes: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RecentFailure {
     pub id: String,
     pub ended_at: String,
@@ -79,7 +82,7 @@ pub struct RecentFailure {
 }
 
 /// A machine as it is right now; `GET /v1/gpus` lists them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Machine {
     pub name: String,
     pub cpus: u32,
@@ -89,7 +92,7 @@ pub struct Machine {
     pub error: Option<String>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Gpu {
     pub index: u16,
     pub uuid: String,
@@ -121,7 +124,7 @@ pub struct Gpu {
 }
 
 /// `GET /v1/gpus/readings` lists these: a GPU over the last quarter of an hour, as far as it was read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GpuPast {
     pub machine: String,
     pub index: u16,
@@ -132,8 +135,19 @@ pub struct GpuPast {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PastPoint(pub i64, pub Option<u8>, pub Option<u64>);
 
+impl PartialSchema for PastPoint {
+    fn schema() -> RefOr<Schema> {
+        let parts = [i64::schema(), <Option<u8>>::schema(), <Option<u64>>::schema()];
+        let point = ArrayBuilder::new().prefix_items(parts).items(ArrayItems::False);
+        let said = "Milliseconds since 1970, load in percent, memory in use in MiB.";
+        point.min_items(Some(3)).description(Some(said)).into()
+    }
+}
+
+impl ToSchema for PastPoint {}
+
 /// What a job holds of a GPU that it shares: a part of it, memory of it, or both.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GpuShare {
     pub job: String,
     pub part: Option<GpuAmount>,
@@ -141,7 +155,7 @@ pub struct GpuShare {
 }
 
 /// A process on a GPU.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GpuProcess {
     pub pid: u32,
     pub user: Option<String>,
@@ -187,7 +201,7 @@ impl GpuProcess {
 }
 
 /// What keeps jobs off a GPU.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Obstacle {
     /// Processes of others compute on it, these of `processes`.
@@ -210,7 +224,7 @@ pub enum Obstacle {
 
 /// Body of `POST /v1/gpus/pause` and `/v1/gpus/resume`. Of all of them or none; the answer has them as they are
 /// then.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OnGpus {
     #[serde(default = "local")]
     pub machine: String,
@@ -222,14 +236,14 @@ fn local() -> String {
 }
 
 /// Body of `POST /v1/service/stop`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Stop {
     /// Let running jobs go on without the service.
     pub keep_jobs: bool,
 }
 
 /// Body of `PUT /v1/service/simulated-gpus`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SimulatedGpus {
     pub count: u16,
 }

@@ -13,6 +13,7 @@ mod values;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 pub use self::bad::{BadPlan, MOST_JOBS};
 pub use self::points::Points;
@@ -33,7 +34,7 @@ pub fn is_sweep_name(text: &str) -> bool {
 }
 
 /// What is asked for: the body of `POST /v1/sweeps`. All of its jobs are queued, or none.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NewSweep {
     /// None = one that the service makes up.
     #[serde(default)]
@@ -61,7 +62,7 @@ fn stop_after() -> u32 {
 }
 
 /// Which values its parameters take, as it was typed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Plan {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub axes: Vec<Axis>,
@@ -79,28 +80,28 @@ pub struct Plan {
 }
 
 /// `seed=1..5`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Axis {
     pub name: String,
     /// As typed: `1..5`, `0.1,0.01`, `log:1e-4..1e-1:5`.
     pub values: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Table {
     pub names: Vec<String>,
     pub rows: Vec<Vec<String>>,
 }
 
 /// So many points by chance: the same seed has the same ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Random {
     pub count: u32,
     pub seed: u64,
 }
 
 /// Answer to a [`NewSweep`] that is only tried out: what it would come to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SweepPlanned {
     pub jobs: u64,
     /// Names of its parameters, in their order.
@@ -111,14 +112,14 @@ pub struct SweepPlanned {
     pub notes: Vec<Note>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlannedPoint {
     pub params: BTreeMap<String, String>,
     pub command: String,
 }
 
 /// Answer to a [`NewSweep`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SweepQueued {
     pub sweep: Sweep,
     /// Of its jobs, in the order of its points.
@@ -128,7 +129,7 @@ pub struct SweepQueued {
 }
 
 /// A sweep in every listing. Unknown is null, never absent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Sweep {
     pub name: String,
     pub project: Option<String>,
@@ -153,8 +154,9 @@ pub struct Sweep {
 }
 
 /// How many of its jobs are in each state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
+#[schema(as = StateCounts)]
 pub struct States {
     pub held: u64,
     pub queued: u64,

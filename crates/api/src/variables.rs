@@ -1,9 +1,10 @@
 //! Variables: values that commands name as `{TOKEN}`. A value crosses the socket when it is set, and never comes back.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Body of `PUT /v1/variables/NAME`.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SetVariable {
     pub value: String,
 }
@@ -80,7 +81,7 @@ pub fn check_value(value: &str) -> Result<(), String> {
 }
 
 /// A variable in `GET /v1/variables`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Variable {
     pub name: String,
     /// False once it was taken back: its value stays until the last job that needs it has ended.

@@ -1,11 +1,12 @@
 //! Why a job waits, as clients see it.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::amount::GpuAmount;
 
 /// Why a job does not run yet, with numbers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Waiting {
     Held,
@@ -65,7 +66,7 @@ pub enum Waiting {
 }
 
 /// What is asked of GPUs and what stands against it. Every GPU is counted in one of the numbers, or listed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct GpusMissing {
     /// GPUs; 1 for a part of one.

@@ -1,9 +1,10 @@
 //! The web page: whether and where it can be had.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Body of `POST /v1/web`: have the page from now on, after a restart too. On the socket alone.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct WebOn {
     /// None = the one that it has, else that of the configuration; 0 = any that is free.
@@ -13,7 +14,7 @@ pub struct WebOn {
 }
 
 /// `GET /v1/web`, and the answer to [`WebOn`] and to `DELETE /v1/web`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Web {
     /// `127.0.0.1:4004`; null while it is off.
     pub address: Option<String>,

@@ -1,12 +1,13 @@
 //! Why a job waits, or how it came to its end: the facts. Clients put them into sentences.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::jobs::{Job, Run};
 use crate::service::Machine;
 
 /// `GET /v1/jobs/{id}/why`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Why {
     /// With the reason it waits, or how it ended.
     #[serde(flatten)]

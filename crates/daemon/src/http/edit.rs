@@ -13,6 +13,7 @@ use nexus_api::queue_text::{Header, read, set, write};
 use nexus_core::apply::Edit;
 use nexus_core::ids::JobId;
 use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::extract::{Asked, Sent};
 use super::problem::Failed;
@@ -33,7 +34,7 @@ const ATTEMPTS: usize = 5;
 /// Options of a job that has started.
 const OF_A_RUNNING_JOB: &[&str] = &["priority", "tags", "time"];
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 pub struct TextQuery {
     /// This job alone.
     id: Option<String>,

@@ -10,6 +10,7 @@ use nexus_api::events::{Event, What};
 use serde::Deserialize;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use utoipa::IntoParams;
 
 use super::extract::Asked;
 use super::{Shared, stream};
@@ -17,7 +18,7 @@ use super::{Shared, stream};
 /// Bytes of events sent at once, about.
 const PIECE: usize = 16 << 10;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 pub struct EventsQuery {
     /// What followed this number comes first; as the header `Last-Event-ID`, which has the last word.
     since: Option<u64>,

@@ -19,6 +19,7 @@ use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::task::{block_in_place, spawn_blocking};
 use tokio::time::{Instant, timeout_at};
+use utoipa::IntoParams;
 
 use super::extract::Asked;
 use super::jobs::filter;
@@ -34,13 +35,13 @@ const VIEW_LASTS: Duration = Duration::from_millis(500);
 /// Bytes sent at once, about.
 const PIECE: usize = 64 << 10;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 pub struct ExportQuery {
+    /// `jsonl`, which is meant where nothing is said, or `csv`.
     format: Option<String>,
-    /// As in a listing; so the next. Nothing said: all jobs.
+    /// As in a listing, as are the others. Nothing said: all jobs.
     state: Option<String>,
     since: Option<String>,
-    /// As in a listing, as are the others.
     select: Option<String>,
     project: Option<String>,
     tag: Option<String>,

@@ -10,6 +10,7 @@ use nexus_api::history_import::{MOST_LINES, TakenOver};
 use nexus_api::problem::Problem;
 use serde::Deserialize;
 use tokio::sync::Mutex;
+use utoipa::IntoParams;
 
 use super::extract::{Asked, Raw};
 use super::problem::Failed;
@@ -30,7 +31,7 @@ pub struct Turns {
 /// A line by its number, read.
 type Line = (u64, Result<PastJob, String>);
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 pub struct HistoryQuery {
     /// Of the body, in the file that it is from.
     #[serde(default = "one")]

@@ -9,6 +9,7 @@ use nexus_api::job_file;
 use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
 use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::Shared;
 use super::extract::{Asked, Sent};
@@ -66,8 +67,9 @@ pub async fn watches(State(app): State<Shared>) -> Json<Vec<Watched>> {
     Json(app.watches.list().await)
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 pub struct OfFile {
+    /// As it is listed.
     file: String,
 }
 

@@ -16,6 +16,7 @@ use nexus_core::ids::JobId;
 use nexus_core::request::GpuSet;
 use nexus_core::waiting::Waiting;
 use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::extract::{Asked, Sent, once};
 use super::problem::Failed;
@@ -60,8 +61,9 @@ pub async fn list(State(app): State<Shared>, Asked(query): Asked<JobQuery>) -> R
     Ok(Json(jobs).into_response())
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 pub struct ShowQuery {
+    /// With the values of its environment, not the names alone.
     #[serde(default)]
     env: bool,
 }
@@ -114,8 +116,9 @@ pub async fn show(
     }))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 pub struct SubmitQuery {
+    /// Only say what would become of them.
     #[serde(default)]
     dry_run: bool,
     /// Each spec this many times.
@@ -123,6 +126,7 @@ pub struct SubmitQuery {
     /// Say when they are expected to start.
     #[serde(default)]
     expected: bool,
+    /// `service`: the environment of the service's owner, below what the job sets itself.
     env: Option<String>,
 }
 

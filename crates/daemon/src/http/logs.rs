@@ -15,6 +15,7 @@ use serde::Deserialize;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tokio::task::block_in_place;
+use utoipa::IntoParams;
 
 use super::changes::Changes;
 use super::extract::Asked;
@@ -27,15 +28,19 @@ use crate::store::StoreError;
 /// Bytes read at a time.
 const PART: usize = 64 << 10;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 pub struct LogQuery {
+    /// `stdout`, `stderr`, or `both` of them as they came, which is meant where nothing is said.
     #[serde(default)]
     stream: Option<String>,
+    /// From 1; the newest where nothing is said.
     attempt: Option<u32>,
+    /// The last so many lines alone.
     tail: Option<usize>,
+    /// Goes on with what is printed, through all attempts, until the job has ended.
     #[serde(default)]
     follow: bool,
-    /// Follows both streams from this [`Place`] on, and answers in frames.
+    /// Follows both streams from this [`Place`] on, as in `1.0.0`, and answers in frames. The others do not count then.
     from: Option<String>,
 }
 

@@ -18,6 +18,7 @@ mod log_range;
 mod logs;
 mod metrics;
 mod moves;
+mod openapi;
 mod past;
 mod problem;
 mod report;
@@ -109,6 +110,7 @@ pub fn router(app: Shared) -> Router {
 /// What answers over TCP as well.
 pub fn open_router(app: Shared) -> Router {
     Router::new()
+        .route("/v1/openapi.json", get(openapi::openapi))
         .route("/v1/service", get(service::service))
         .route("/v1/service/stop", post(service::stop))
         .route("/v1/service/log", get(service_log::log))

@@ -249,7 +249,7 @@ mod tests {
         assert_eq!((read.id.as_str(), read.state, read.exit_code), ("abc", State::Failed, Some(3)));
         let dirs: Vec<&str> = read.runs.iter().map(|run| run.dir.as_str()).collect();
         assert_eq!(dirs, ["/logs/job_abc", "/logs/job_abc/attempt_2"]);
-        assert_eq!((read.env.1.as_str(), read.runs[1].peak_mib), (r#"{"SEED":"3"}"#, Some(20480)));
+        assert_eq!((read.env.as_str(), read.runs[1].peak_mib), (r#"{"SEED":"3"}"#, Some(20480)));
         assert!(!read.spec.contains("xyzzy") && read.spec.contains("MY_TOKEN"), "{}", read.spec);
     }
 

@@ -5,6 +5,7 @@ use axum::extract::State;
 use nexus_api::jobs::JobQuery;
 use nexus_api::report::{By, Group};
 use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::Shared;
 use super::extract::Asked;
@@ -12,8 +13,9 @@ use super::jobs::filter;
 use super::problem::Failed;
 use crate::clock;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 pub struct ReportQuery {
+    #[param(inline)]
     by: By,
     /// As in a listing, as are the others. Nothing said: all jobs.
     select: Option<String>,

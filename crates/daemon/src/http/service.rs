@@ -12,6 +12,7 @@ use nexus_core::time::Time;
 use nexus_node::gpu::locks::Locks;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use utoipa::IntoParams;
 
 use super::extract::{Asked, Sent};
 use super::problem::Failed;
@@ -61,8 +62,9 @@ fn refused_lines(app: &App) -> Vec<String> {
     told.map(|text| format!("line {text}")).collect()
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 pub struct StatusQuery {
+    /// The failures in the answer count as seen, and are not told again.
     #[serde(default)]
     look: bool,
 }

@@ -12,6 +12,7 @@ use nexus_core::apply::Command;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::task::block_in_place;
+use utoipa::IntoParams;
 
 use super::changes::Changes;
 use super::extract::Asked;
@@ -22,8 +23,9 @@ use crate::engine::Message;
 /// Bytes read at a time, and looked through for the last lines.
 const PART: usize = 64 << 10;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 pub struct LogQuery {
+    /// Begin with the last so many lines; with all of the last 64 KiB where nothing is said.
     tail: Option<usize>,
     /// The service's own screen session, of which this is the window: when that is closed the service stops.
     session: Option<String>,

@@ -17,6 +17,7 @@ use nexus_core::ids::SweepId;
 use nexus_core::request::Same;
 use nexus_core::sweep::Counts;
 use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::cursor;
 use super::extract::{Asked, Sent, once};
@@ -36,11 +37,12 @@ const PLANNED_SHOWN: usize = 100;
 /// What ended a moment ago is on disk, and told, after this.
 const A_MOMENT: Duration = Duration::from_millis(50);
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 pub struct CreateQuery {
     /// Only say what it would come to.
     #[serde(default)]
     dry_run: bool,
+    /// As of `POST /v1/jobs`.
     env: Option<String>,
 }
 
@@ -80,10 +82,11 @@ pub async fn show(State(app): State<Shared>, Path(name): Path<String>) -> Result
     Ok(Json(app.sweep(name).await?))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 pub struct JobsQuery {
     /// As of `GET /v1/jobs`, in the order of the points.
     cursor: Option<String>,
+    /// Jobs of a page; counts beside a cursor alone.
     limit: Option<u64>,
 }
 
