@@ -12,15 +12,17 @@ use nexus_api::edit::{JobEdit, JobEdited, QueueEdit, QueueEdited, QueueText};
 use nexus_api::events::Event;
 use nexus_api::export::{self, Exported};
 use nexus_api::history_import::TakenOver;
-use nexus_api::import::{Import, ImportReport, Watch, Watching};
-use nexus_api::jobs::{Job, JobDetail, JobSpec, Note, Submitted, Waiting};
+use nexus_api::import::{Import, ImportReport, ImportText, Watch, Watching};
+use nexus_api::jobs::{Job, JobDetail, JobSpec, Move, Note, Submitted, Waiting};
 use nexus_api::left::{CopyResults, Results};
 use nexus_api::problem::Problem;
 use nexus_api::report::{Group, Tag, TagJobs};
 use nexus_api::run_dir::{self, ExitRecord, RunSpec, Said, ShimMessage, Started};
 use nexus_api::screens::Screen;
-use nexus_api::service::{Service, StartReport, Status};
+use nexus_api::service::{GpuPast, Service, StartReport, Status};
+use nexus_api::sweeps::SweepPlanned;
 use nexus_api::variables::{SetVariable, Variable};
+use nexus_api::web::{Web, WebOn};
 use nexus_api::why::Why;
 use nexus_core::run::{Memory, Outcome};
 use serde::Serialize;
@@ -90,6 +92,14 @@ const SAMPLES: &[Sample] = &[
     ("problems_submit", reads_and_writes::<Vec<Problem>>),
     ("problems_watch", reads_and_writes::<Vec<Problem>>),
     ("problems_variables", reads_and_writes::<Vec<Problem>>),
+    ("problems_web", reads_and_writes::<Vec<Problem>>),
+    ("events_readings", reads_and_writes::<Vec<Event>>),
+    ("gpu_readings", reads_and_writes::<Vec<GpuPast>>),
+    ("web", reads_and_writes::<Web>),
+    ("web_on", reads_and_writes::<WebOn>),
+    ("move", reads_and_writes::<Move>),
+    ("import_text", reads_and_writes::<ImportText>),
+    ("sweep_planned", reads_and_writes::<SweepPlanned>),
     ("variables", reads_and_writes::<Vec<Variable>>),
     ("set_variable", reads_and_writes::<SetVariable>),
     ("last_lines", reads_and_writes::<Said>),
@@ -238,9 +248,9 @@ fn an_exported_job_says_its_format_first_and_then_what_every_listing_says() {
 fn samples_show_every_problem_and_each_has_words() {
     let further = ["problems_terminal", "problems_time_limit", "problems_submit", "problems_checkpoints"];
     let samples = [further.map(read::<Vec<Problem>>).concat(), read("problems_variables")].concat();
-    let samples = [samples, read("problems"), read("problems_logs"), read("problems_watch")].concat();
+    let samples = [samples, read("problems"), read("problems_logs"), read("problems_watch"), read("problems_web")].concat();
     let shown: BTreeSet<u32> = samples.iter().map(number_of).collect();
-    assert_eq!(shown, (1..=30).collect(), "a problem lacks a sample");
+    assert_eq!(shown, (1..=36).collect(), "a problem lacks a sample");
     for problem in samples {
         assert!(!problem.title().is_empty(), "{problem:?}");
         assert!(problem.why().is_none_or(|why| !why.is_empty()), "{problem:?}");
@@ -320,6 +330,12 @@ fn number_of(problem: &Problem) -> u32 {
         Problem::CannotWatch { .. } => 28,
         Problem::NoSuchVariable { .. } => 29,
         Problem::VariableGone { .. } => 30,
+        Problem::KeyReused { .. } => 31,
+        Problem::NotIn => 32,
+        Problem::Forbidden { .. } => 33,
+        Problem::Busy { .. } => 34,
+        Problem::TooMuch { .. } => 35,
+        Problem::NoWeb { .. } => 36,
     }
 }
 
