@@ -1,7 +1,7 @@
 //! What a client sent, read into its type; what cannot be read is a [`Problem`] like any other.
 
 use axum::body::Bytes;
-use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::extract::{self, FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
 use nexus_api::problem::Problem;
 use serde::de::DeserializeOwned;
@@ -28,6 +28,20 @@ impl<S: Send + Sync> FromRequest<S> for Raw {
 
     async fn from_request(request: Request, state: &S) -> Result<Raw, Failed> {
         Bytes::from_request(request, state).await.map(Raw).map_err(|error| unreadable(error.to_string()))
+    }
+}
+
+/// What stands in the place of a brace in the path.
+pub struct Path<T>(pub T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Path<T>, Failed> {
+        match extract::Path::from_request_parts(parts, state).await {
+            Ok(extract::Path(part)) => Ok(Path(part)),
+            Err(error) => Err(unreadable(error.to_string())),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use nexus_api::env::{Env, looks_secret};
 use nexus_api::jobs::{
@@ -17,7 +17,7 @@ use nexus_core::waiting::Waiting;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::extract::{Asked, Sent};
+use super::extract::{Asked, Path, Sent};
 use super::problem::Failed;
 use super::{App, Shared};
 use crate::engine::Message;

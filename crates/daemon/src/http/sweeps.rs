@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use nexus_api::command::Command;
 use nexus_api::env::Env;
@@ -19,7 +19,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::cursor;
-use super::extract::{Asked, Sent};
+use super::extract::{Asked, Path, Sent};
 use super::jobs::WhoseEnv;
 use super::problem::Failed;
 use super::{App, Shared};
