@@ -23,6 +23,7 @@ pub struct QueueEdit {
     pub text: String,
     /// New lines are queued with this environment, in this folder.
     #[serde(default)]
+    #[schema(value_type = BTreeMap<String, String>)]
     pub env: Env,
     pub cwd: String,
     #[serde(default)]
@@ -76,6 +77,7 @@ pub struct JobEdit {
     pub options: BTreeMap<String, String>,
     pub command: Option<Command>,
     /// Variables to set; the others stay.
+    #[schema(value_type = BTreeMap<String, String>)]
     pub env: Env,
 }
 

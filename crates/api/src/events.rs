@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 use crate::jobs::State;
 use crate::service::Gpu;
 
+/// Something that happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Event {
     /// Rises with every event, from one service to the next too; 0 of what cannot be gone on from.

@@ -69,6 +69,7 @@ pub struct Beside {
     pub failed_by: Option<String>,
     /// Variables that were given for this job; none that looks like a secret.
     #[serde(default, skip_serializing_if = "Env::is_empty")]
+    #[schema(value_type = std::collections::BTreeMap<String, String>)]
     pub env: Env,
     /// Names of those that do. Their values are nowhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

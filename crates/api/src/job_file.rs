@@ -72,6 +72,7 @@ pub struct Entry {
     pub options: BTreeMap<String, String>,
     /// Variables that it sets.
     #[serde(default, skip_serializing_if = "Env::is_empty")]
+    #[schema(value_type = BTreeMap<String, String>)]
     pub env: Env,
     /// What it was called where it was exported.
     #[serde(default, skip_serializing_if = "Option::is_none")]

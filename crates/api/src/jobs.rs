@@ -17,6 +17,7 @@ pub struct JobSpec {
     pub command: Command,
     pub cwd: String,
     #[serde(default)]
+    #[schema(value_type = BTreeMap<String, String>)]
     pub env: Env,
     /// Names in `env` that were given for this job (`--env`, `--env-file`); the others are the submitter's, and the
     /// machine's `env_file` goes over those.
@@ -362,6 +363,7 @@ pub struct JobDetail {
     pub gpu_arg: Option<String>,
     /// Names only, unless values were asked for.
     pub env_names: Vec<String>,
+    #[schema(value_type = Option<BTreeMap<String, String>>)]
     pub env: Option<Env>,
     /// The folder of its checkpoints, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -509,6 +511,7 @@ pub struct Move {
 pub struct Rerun {
     pub ids: Vec<String>,
     #[serde(default)]
+    #[schema(value_type = BTreeMap<String, String>)]
     pub secrets: Env,
     /// With the checkpoints of the old jobs.
     #[serde(default)]

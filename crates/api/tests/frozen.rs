@@ -248,7 +248,8 @@ fn an_exported_job_says_its_format_first_and_then_what_every_listing_says() {
 fn samples_show_every_problem_and_each_has_words() {
     let further = ["problems_terminal", "problems_time_limit", "problems_submit", "problems_checkpoints"];
     let samples = [further.map(read::<Vec<Problem>>).concat(), read("problems_variables")].concat();
-    let samples = [samples, read("problems"), read("problems_logs"), read("problems_watch"), read("problems_web")].concat();
+    let samples =
+        [samples, read("problems"), read("problems_logs"), read("problems_watch"), read("problems_web")].concat();
     let shown: BTreeSet<u32> = samples.iter().map(number_of).collect();
     assert_eq!(shown, (1..=36).collect(), "a problem lacks a sample");
     for problem in samples {

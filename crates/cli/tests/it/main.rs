@@ -3,6 +3,7 @@
 mod bad_days;
 mod crashes;
 mod gpus;
+mod openapi;
 mod reference;
 mod regressions;
 mod verbs;

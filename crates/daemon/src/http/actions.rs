@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use nexus_api::jobs::{Action, Job, OnJobs};
 use nexus_api::problem::Problem;
 use nexus_api::run_dir;
 use nexus_core::apply::Command;
 use nexus_core::ids::JobId;
 
-use super::extract::Sent;
+use super::extract::{Path, Sent};
 use super::problem::Failed;
 use super::{App, Shared};
 use crate::engine::Message;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use nexus_api::edit::{Change, EditedJob, JobEdit, JobEdited, QueueEdit, QueueEdited, QueueText};
 use nexus_api::env::{is_reserved, split_secrets};
 use nexus_api::jobs::{JobSpec, Note, State as Word};
@@ -15,7 +15,7 @@ use nexus_core::ids::JobId;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::extract::{Asked, Sent};
+use super::extract::{Asked, Path, Sent};
 use super::problem::Failed;
 use super::time_limit::LimitChange;
 use super::{App, Shared};

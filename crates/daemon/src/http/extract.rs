@@ -1,7 +1,7 @@
 //! What a client sent, read into its type; what cannot be read is a [`Problem`] like any other.
 
 use axum::body::Bytes;
-use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::extract::{self, FromRequest, FromRequestParts, Query, Request};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use nexus_api::problem::Problem;
@@ -52,6 +52,20 @@ pub fn once(headers: &HeaderMap, kind: &str, wish: &impl Serialize) -> Result<Op
     };
     let wish = serde_json::to_string(wish).expect("it was plain data when it came");
     Ok(Some(Once { key: key.to_string(), digest: digest::of([kind, &wish]) }))
+}
+
+/// What stands in the place of a brace in the path.
+pub struct Path<T>(pub T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Path<T>, Failed> {
+        match extract::Path::from_request_parts(parts, state).await {
+            Ok(extract::Path(part)) => Ok(Path(part)),
+            Err(error) => Err(unreadable(error.to_string())),
+        }
+    }
 }
 
 /// The query of the path.

@@ -1,7 +1,7 @@
 //! GPUs as they are, and their pause.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use nexus_api::amount::GpuAmount;
 use nexus_api::problem::Problem;
 use nexus_api::service::{Gpu, GpuPast, GpuShare, Machine, OnGpus};
@@ -12,7 +12,7 @@ use nexus_core::request::{GpuSet, MAX_GPUS};
 use nexus_core::run::Run;
 use nexus_core::world::World;
 
-use super::extract::Sent;
+use super::extract::{Path, Sent};
 use super::problem::Failed;
 use super::{App, Shared};
 use crate::engine::Message;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use nexus_api::env::{Env, looks_secret};
@@ -18,7 +18,7 @@ use nexus_core::waiting::Waiting;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::extract::{Asked, Sent, once};
+use super::extract::{Asked, Path, Sent, once};
 use super::problem::Failed;
 use super::{App, Shared};
 use crate::engine::{Message, Once};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use nexus_api::events::{Event, What};
@@ -18,7 +18,7 @@ use tokio::task::block_in_place;
 use utoipa::IntoParams;
 
 use super::changes::Changes;
-use super::extract::Asked;
+use super::extract::{Asked, Path};
 use super::log_range::{self, Range};
 use super::problem::Failed;
 use super::{App, Shared, stream};

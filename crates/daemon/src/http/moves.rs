@@ -1,13 +1,13 @@
 //! A job put elsewhere in the queue.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use nexus_api::jobs::{Job, Move};
 use nexus_api::problem::Problem;
 use nexus_core::ids::JobId;
 
 use super::Shared;
-use super::extract::Sent;
+use super::extract::{Path, Sent};
 use super::jobs::is_waiting;
 use super::problem::Failed;
 use crate::engine::{Message, Revision, Slot};

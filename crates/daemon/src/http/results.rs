@@ -3,13 +3,13 @@
 use std::path::{Path as FsPath, PathBuf};
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use nexus_api::left::{CopyResults, Results};
 use nexus_api::problem::Problem;
 use nexus_api::results::{Copy, ResultsState};
 use nexus_core::ids::JobId;
 
-use super::extract::Sent;
+use super::extract::{Path, Sent};
 use super::problem::Failed;
 use super::{App, Shared};
 use crate::results::{Order, Sources};

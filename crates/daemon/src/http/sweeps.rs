@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use nexus_api::command::Command;
@@ -20,7 +20,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::cursor;
-use super::extract::{Asked, Sent, once};
+use super::extract::{Asked, Path, Sent, once};
 use super::jobs::fill_env;
 use super::problem::Failed;
 use super::{App, Shared};

@@ -1,14 +1,14 @@
 //! Tags: how many jobs have each, and who is given one.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use nexus_api::jobs::Job;
 use nexus_api::problem::Problem;
 use nexus_api::report::{Tag, TagJobs};
 use nexus_core::ids::JobId;
 
 use super::Shared;
-use super::extract::Sent;
+use super::extract::{Path, Sent};
 use super::problem::Failed;
 use crate::checks;
 use crate::engine::Message;

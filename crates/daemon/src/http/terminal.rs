@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{FromRequest, Path, Request, State, WebSocketUpgrade};
+use axum::extract::{FromRequest, Request, State, WebSocketUpgrade};
 use axum::http::{StatusCode, header};
 use axum::response::Response;
 use hyper::upgrade::OnUpgrade;
@@ -20,6 +20,7 @@ use tokio::net::UnixStream;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
+use super::extract::Path;
 use super::problem::Failed;
 use super::{App, Shared, browser_terminal};
 

@@ -1,11 +1,11 @@
 //! Variables: set, listed by name, taken back. A value comes in and never goes out.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use nexus_api::problem::Problem;
 use nexus_api::variables::{SetVariable, Variable, check_name, check_value};
 
-use super::extract::Sent;
+use super::extract::{Path, Sent};
 use super::problem::Failed;
 use super::{App, Shared};
 use crate::clock;

@@ -1,11 +1,12 @@
 //! Why a job waits, or how it came to its end: all the facts of it in one answer.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use nexus_api::jobs::{Job, Waiting};
 use nexus_api::problem::Problem;
 use nexus_api::why::Why;
 
+use super::extract::Path;
 use super::problem::Failed;
 use super::{Shared, gpus};
 use crate::store::StoreError;

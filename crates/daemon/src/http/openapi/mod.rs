@@ -12,7 +12,7 @@ use axum::body::Bytes;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use nexus_api::problem::Told;
-use serde_json::Value;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 use utoipa::openapi::content::ContentBuilder;
 use utoipa::openapi::response::ResponseBuilder;
@@ -27,6 +27,9 @@ const ABOUT: &str = "The same interface on two ways: the unix socket `~/.nexus/n
     in docs/api.md.";
 
 const TOKEN: &str = "Over TCP: the token is in `web.token` in the home of nexus. The unix socket needs none.";
+
+/// Answers in which what is unknown is null, and never absent, but for these fields.
+const NEVER_ABSENT: [(&str, &[&str]); 4] = [("Job", &["expected"]), ("Run", &[]), ("Sweep", &[]), ("Status", &[])];
 
 /// Made once: it is the same for as long as the service runs.
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(document().to_string()));
@@ -63,6 +66,13 @@ fn document() -> Value {
         .build();
     let mut document = serde_json::to_value(document).expect("it is plain data");
     unlink(&mut document);
+    for (name, sometimes) in NEVER_ABSENT {
+        let schema = &mut document["components"]["schemas"][name];
+        let fields = schema["properties"].as_object().expect("a struct has fields").keys();
+        let always: Vec<Value> =
+            fields.filter(|name| !sometimes.contains(&name.as_str())).map(|name| json!(name)).collect();
+        schema["required"] = Value::Array(always);
+    }
     document
 }
 

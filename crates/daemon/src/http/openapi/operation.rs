@@ -5,7 +5,7 @@ use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{HttpMethod, OperationBuilder, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::response::ResponseBuilder;
-use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Type};
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{Ref, RefOr, Required, Schema};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
@@ -65,7 +65,8 @@ impl Operation {
     }
 
     pub fn query<T: IntoParams>(self) -> Operation {
-        T::into_params(|| Some(ParameterIn::Query)).into_iter().fold(self, Operation::parameter)
+        let given = T::into_params(|| Some(ParameterIn::Query)).into_iter().map(without_null);
+        given.fold(self, Operation::parameter)
     }
 
     pub fn header(self, name: &str, text: &str) -> Operation {
@@ -154,6 +155,19 @@ impl Operation {
     pub fn build(self, tag: &str) -> utoipa::openapi::path::Operation {
         self.said.tag(tag).response(self.status, self.answer.build()).build()
     }
+}
+
+/// What may be left out cannot be said to be nothing: there is no null in a query.
+fn without_null(mut parameter: Parameter) -> Parameter {
+    if let Some(RefOr::T(Schema::Object(schema))) = &mut parameter.schema
+        && let SchemaType::Array(types) = &mut schema.schema_type
+    {
+        types.retain(|kind| *kind != Type::Null);
+        if let [one] = types.as_slice() {
+            schema.schema_type = SchemaType::Type(one.clone());
+        }
+    }
+    parameter
 }
 
 pub fn problem(text: &str) -> Ref {

@@ -18,7 +18,7 @@ fn routes() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for route in code.split(".route(\"").skip(1) {
         let (path, rest) = route.split_once("\",").expect("a path and what is behind it");
-        let methods = rest.split(".route(").next().unwrap_or_default();
+        let methods = &rest[..end_of(rest)];
         for method in ["get", "post", "put", "delete", "patch", "any"] {
             let (first, then) = (format!("{method}("), format!(".{method}("));
             if methods.starts_with(&first) || methods.contains(&then) {
@@ -27,6 +27,16 @@ fn routes() -> BTreeSet<String> {
         }
     }
     found
+}
+
+/// Where the parenthesis ends in which this stands.
+fn end_of(code: &str) -> usize {
+    let mut open = 1;
+    let closes = |letter: char| {
+        open += i32::from(letter == '(') - i32::from(letter == ')');
+        open == 0
+    };
+    code.find(closes).expect("a route ends")
 }
 
 #[test]
