@@ -276,14 +276,7 @@ impl Problem {
                 (state, _) if state.has_ended() => format!("it has ended: {}", state.word()),
                 (state, _) => format!("it is {}", state.word()),
             },
-            Problem::NotUnique { id, state } => {
-                let state = match state {
-                    State::Held | State::Queued => "waits",
-                    State::Starting | State::Running | State::Copying => "runs",
-                    ended => return Some(format!("job {id} of the same command and folder has {}", ended.word())),
-                };
-                format!("job {id} of the same command and folder {state}")
-            }
+            Problem::NotUnique { id, state } => format!("job {id} of the same command and folder {}", does(*state)),
             Problem::NotWatched { watched, .. } if watched.is_empty() => "no file is".into(),
             Problem::NotWatched { watched, .. } => format!("these are: {}", watched.join(", ")),
             Problem::CannotWatch { error, .. } => error.clone(),
@@ -385,6 +378,15 @@ impl Problem {
             Problem::BadSelector { .. } => "nexus help selectors".into(),
             _ => return None,
         })
+    }
+}
+
+/// What a job in this state does, behind its name.
+fn does(state: State) -> String {
+    match state {
+        State::Held | State::Queued => "waits".into(),
+        State::Starting | State::Running | State::Copying => "runs".into(),
+        ended => format!("has {}", ended.word()),
     }
 }
 

@@ -22,7 +22,7 @@ use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
-use crate::config::{ConfigFile, Overrides, Settings};
+use crate::config::{Config, ConfigFile, Overrides, Settings};
 use crate::engine::{Engine, Message};
 use crate::events::Events;
 use crate::gpus::{self, Gpus};
@@ -154,14 +154,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     own_host(&store, home, &host, options.adopt_home)?;
     let simulated = simulated_gpus(&store, options)?;
     let log_dir = config.log_dir.clone().unwrap_or_else(|| home.default_log_dir());
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&log_dir)
-        .map_err(|error| Problem::HomeUnusable { path: log_dir.display().to_string(), error: error.to_string() })?;
-    let log = ServiceLog::open(home.service_log(), config.log_max_size, config.log_keep).map_err(|error| {
-        Problem::HomeUnusable { path: home.service_log().display().to_string(), error: error.to_string() }
-    })?;
+    let log = open_logs(home, &log_dir, &config)?;
     let world = store.restore().map_err(|error| error.problem())?;
     let variables = store.variables_set().map_err(|error| error.problem())?;
     let (to_engine, inbox) = mpsc::channel();
@@ -216,6 +209,18 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         session,
         copier,
     })
+}
+
+/// The folder of jobs' logs, and the service's own.
+fn open_logs(home: &Home, log_dir: &Path, config: &Config) -> Result<ServiceLog, Problem> {
+    let unusable = |path: &Path, error: std::io::Error| Problem::HomeUnusable {
+        path: path.display().to_string(),
+        error: error.to_string(),
+    };
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(log_dir);
+    made.map_err(|error| unusable(log_dir, error))?;
+    let own = home.service_log();
+    ServiceLog::open(own.clone(), config.log_max_size, config.log_keep).map_err(|error| unusable(&own, error))
 }
 
 /// A table that this very start names must be right. That of the configuration keeps no service down: jobs go without
@@ -348,12 +353,10 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
     lock.sign(&home.socket());
     let readers = Readers::new(&home.database());
     let state_file = StateFile::keep(parts.reload.state_file(), readers, parts.to_engine.clone(), parts.events.clone());
-    let screen = Arc::new(ServiceScreen::new(screens_dir(home)));
-    let notes = Arc::new(FileNotes::default());
-    let user_home = user_home();
+    let (screen, notes) = (Arc::new(ServiceScreen::new(screens_dir(home))), Arc::new(FileNotes::default()));
     let inbox = Inbox {
         path: parts.jobs_file,
-        user_home: user_home.clone(),
+        user_home: user_home(),
         readers: Readers::new(&home.database()),
         engine: parts.to_engine.clone(),
         events: parts.events.clone(),
@@ -361,9 +364,8 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         reload: parts.reload.clone(),
     };
     let importer = Importer { engine: parts.to_engine.clone(), reload: parts.reload.clone() };
-    let watches =
-        Arc::new(Watches::new(importer, Readers::new(&home.database()), &[&home.dir, &parts.log_dir, &inbox.path]));
-    let web = Web::new(home, &parts.host);
+    let own = [&home.dir, &parts.log_dir, &inbox.path].map(PathBuf::as_path);
+    let watches = Arc::new(Watches::new(importer, Readers::new(&home.database()), &own));
     let app = Arc::new(App {
         engine: parts.to_engine.clone(),
         readers: Readers::new(&home.database()),
@@ -372,7 +374,7 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         metrics: parts.metrics,
         home: home.clone(),
         log_dir: parts.log_dir,
-        host: parts.host,
+        host: parts.host.clone(),
         started_at: clock::now(),
         containment: parts.containment,
         memory_limits: parts.memory_limits,
@@ -383,17 +385,14 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         notes,
         watches: watches.clone(),
         copier: parts.copier,
-        web,
-        user_home,
+        web: Web::new(home, &parts.host),
+        user_home: user_home(),
     });
     watch_config(home, &app);
     let ended = engine_thread(parts.engine);
     let (close, closed) = oneshot::channel::<()>();
     let until_closed = async move { drop(closed.await) };
-    if let Some(line) = app.web.begin(http::open_router(app.clone())).await {
-        // The engine has it written, or the service is going down.
-        let _ = parts.to_engine.send(Message::Log(vec![line]));
-    }
+    begin_web(&app).await;
     let server = axum::serve(listener, http::router(app)).with_graceful_shutdown(until_closed);
     let server = tokio::spawn(server.into_future());
     if parts.session == Session::Screen {
@@ -414,6 +413,14 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         }
         // The engine panicked: jobs go on, and the next start finds them.
         Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// The page is where it was. A port that somebody else has now keeps no service down.
+async fn begin_web(app: &Arc<App>) {
+    if let Some(line) = app.web.begin(http::open_router(app.clone())).await {
+        // The engine is gone: the service is going down.
+        let _ = app.engine.send(Message::Log(vec![line]));
     }
 }
 

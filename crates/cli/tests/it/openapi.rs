@@ -110,7 +110,7 @@ fn answers_are_what_the_document_says() {
         ("GET", "/v1/sweeps/grid/jobs", "/v1/sweeps/{name}/jobs", "", 200),
         ("GET", "/v1/report?by=sweep", "/v1/report", "", 200),
         ("GET", "/v1/web", "/v1/web", "", 200),
-        ("GET", "/v1/jobs/zzz", "/v1/jobs/{id}", "", 404),
+        ("GET", "/v1/jobs/zzzzzz", "/v1/jobs/{id}", "", 404),
         ("POST", "/v1/jobs/kill", "/v1/jobs/{id}", &format!(r#"{{"ids":["{done}"]}}"#), 409),
         ("POST", "/v1/jobs", "/v1/jobs", "[{}]", 400),
     ] {

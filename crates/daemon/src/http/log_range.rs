@@ -1,9 +1,11 @@
 //! Bytes of one stream of a log, from here to there: `Range: bytes=0-65535`, as with any file.
 
+use std::fmt;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use axum::Json;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use nexus_api::problem::Problem;
@@ -21,6 +23,16 @@ pub enum Range {
     /// Both ends are in it; none = to the end.
     From(u64, Option<u64>),
     Last(u64),
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Range::From(first, Some(last)) => write!(f, "{first}-{last}"),
+            Range::From(first, None) => write!(f, "{first}-"),
+            Range::Last(count) => write!(f, "-{count}"),
+        }
+    }
 }
 
 impl Range {
@@ -88,16 +100,18 @@ pub fn answer(dir: &Path, which: Which, range: Range) -> Result<Response, Failed
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => (0, None),
         Err(error) => return Err(Failed(fail(error))),
     };
-    let kind = (header::CONTENT_TYPE, "application/octet-stream".to_string());
     Ok(match part {
         Some((first, bytes)) => {
+            let kind = (header::CONTENT_TYPE, "application/octet-stream".to_string());
             let last = first + (bytes.len() as u64).saturating_sub(1);
             let range = (header::CONTENT_RANGE, format!("bytes {first}-{last}/{length}"));
             (StatusCode::PARTIAL_CONTENT, [kind, range], bytes).into_response()
         }
         None => {
-            let range = (header::CONTENT_RANGE, format!("bytes */{length}"));
-            (StatusCode::RANGE_NOT_SATISFIABLE, [kind, range]).into_response()
+            let want = format!("one that begins before its end: it has {length} bytes so far");
+            let problem = Problem::BadField { field: "range".into(), value: range.to_string(), want };
+            let range = [(header::CONTENT_RANGE, format!("bytes */{length}"))];
+            (StatusCode::RANGE_NOT_SATISFIABLE, range, Json(problem.told())).into_response()
         }
     })
 }

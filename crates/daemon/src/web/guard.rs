@@ -62,12 +62,12 @@ pub fn guarded(router: Router, guard: Guard) -> Router {
 }
 
 async fn check(State(guard): State<Guard>, request: Request, next: Next) -> Response {
-    let mut answer = match guard.admits(&request) {
-        Ok(()) => match whole(request).await {
+    let mut answer = match guard.refuses(&request) {
+        Some(answer) => answer,
+        None => match whole(request).await {
             Ok(request) => next.run(request).await,
-            Err(answer) => answer,
+            Err(answer) => *answer,
         },
-        Err(answer) => answer,
     };
     for (name, value) in RULES {
         answer.headers_mut().insert(name, HeaderValue::from_static(value));
@@ -77,12 +77,13 @@ async fn check(State(guard): State<Guard>, request: Request, next: Next) -> Resp
 }
 
 impl Guard {
-    fn admits(&self, request: &Request) -> Result<(), Response> {
+    /// What is answered instead, where it is.
+    fn refuses(&self, request: &Request) -> Option<Response> {
         let headers = request.headers();
         let host = text(headers, header::HOST).unwrap_or_default();
         if !self.is_this_machine(host) {
             let error = format!("{host} is no name of this machine that is taken: an address is, or localhost");
-            return Err(refused(StatusCode::FORBIDDEN, Problem::Forbidden { error }));
+            return Some(refused(StatusCode::FORBIDDEN, Problem::Forbidden { error }));
         }
         let foreign = text(headers, header::ORIGIN).is_some_and(|origin| origin != format!("http://{host}"));
         let from = text(headers, HeaderName::from_static("sec-fetch-site"));
@@ -90,16 +91,16 @@ impl Guard {
         let is_visit = text(headers, HeaderName::from_static("sec-fetch-mode")) == Some("navigate");
         if foreign || (elsewhere && !is_visit) {
             let error = "it comes from a page of somebody else's".into();
-            return Err(refused(StatusCode::FORBIDDEN, Problem::Forbidden { error }));
+            return Some(refused(StatusCode::FORBIDDEN, Problem::Forbidden { error }));
         }
         let path = request.uri().path();
         if path.starts_with("/enter/") || self.knows(headers) {
-            return Ok(());
+            return None;
         }
-        match path == "/" {
-            true => Err(page::not_in()),
-            false => Err(refused(StatusCode::UNAUTHORIZED, Problem::NotIn)),
-        }
+        Some(match path == "/" {
+            true => page::not_in(),
+            false => refused(StatusCode::UNAUTHORIZED, Problem::NotIn),
+        })
     }
 
     fn is_this_machine(&self, host: &str) -> bool {
@@ -144,9 +145,10 @@ async fn enter(State(guard): State<Guard>, Path(link): Path<String>, headers: He
 }
 
 /// Read before anybody waits for it: not too long, and not for too long.
-async fn whole(request: Request) -> Result<Request, Response> {
+async fn whole(request: Request) -> Result<Request, Box<Response>> {
     let (parts, body) = request.into_parts();
-    let too_much = || refused(StatusCode::PAYLOAD_TOO_LARGE, Problem::TooMuch { most_bytes: MOST_BYTES as u64 });
+    let refuse = |status, problem| Box::new(refused(status, problem));
+    let too_much = || refuse(StatusCode::PAYLOAD_TOO_LARGE, Problem::TooMuch { most_bytes: MOST_BYTES as u64 });
     let said = parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     if said.is_some_and(|length| length > MOST_BYTES) {
         return Err(too_much());
@@ -156,7 +158,7 @@ async fn whole(request: Request) -> Result<Request, Response> {
         Ok(Err(_)) => Err(too_much()),
         Err(_) => {
             let error = format!("it did not come within {} s", LONGEST_BODY.as_secs());
-            Err(refused(StatusCode::REQUEST_TIMEOUT, Problem::BadRequest { error }))
+            Err(refuse(StatusCode::REQUEST_TIMEOUT, Problem::BadRequest { error }))
         }
     }
 }

@@ -139,6 +139,13 @@ impl Operation {
         Operation { said: self.said.response(status.to_string(), problem(text)), ..self }
     }
 
+    /// Another success than the usual one.
+    pub fn also(self, status: u16, content_type: &str, text: &str) -> Operation {
+        let content = ContentBuilder::new().schema(Some(String::schema())).build();
+        let answer = ResponseBuilder::new().description(text).content(content_type, content).build();
+        Operation { said: self.said.response(status.to_string(), answer), ..self }
+    }
+
     /// A schema that words refer to.
     pub fn mentions<T: ToSchema>(mut self) -> Operation {
         self.known::<T>();

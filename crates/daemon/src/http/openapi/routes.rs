@@ -127,7 +127,9 @@ fn left_by_jobs() -> Vec<Operation> {
                     place reached) and `j` (the job has ended; the job as JSON, and no frame after it).")
             .of("id", JOB)
             .query::<logs::LogQuery>()
-            .header("range", "Bytes of one stream, as in `bytes=0-65535`: answered with 206, or 416 behind its end.")
+            .header("range", "Bytes of one stream, as in `bytes=0-65535`, `bytes=4096-`, `bytes=-1000`; 8 MiB at most.")
+            .also(206, "application/octet-stream", "The bytes of the range; `content-range` tells which they are.")
+            .or(416, "The range begins behind what was printed so far.")
             .answers_with("application/octet-stream", "Bytes as they were printed; frames where `from` is given.")
             .answers_with(log::CONTENT_TYPE, "Bytes as they were printed; frames where `from` is given.")
             .or(404, "There is no such job, or no such log."),
