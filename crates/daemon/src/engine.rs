@@ -31,6 +31,7 @@ use nexus_core::ids::{JobId, RunId};
 use nexus_core::machine::Machine;
 use nexus_core::reconcile::{Effect, Seen, reconcile};
 use nexus_core::request::GpuSet;
+use nexus_core::run::Outcome;
 use nexus_core::world::World;
 use nexus_node::{Node, RunPlace};
 
@@ -330,6 +331,9 @@ impl Engine {
         if let Report::NotStarted { run, ran } = &mut report {
             *ran = watch.missing.remove(run);
         }
+        if let Report::Ended { run, outcome: Outcome::MachineError { .. }, .. } = &report {
+            self.gpus.never_held(self.leased(*run));
+        }
         watch.seen.report(&report);
         let policy = &self.specs.config.policy;
         turn.batch.events.extend(apply::report(&mut self.world, report, policy, clock::now()));
@@ -478,7 +482,7 @@ impl Engine {
     }
 
     fn start_failed(&self, run: RunId, error: String) {
-        let outcome = nexus_core::run::Outcome::MachineError { error };
+        let outcome = Outcome::MachineError { error };
         let report = Report::Ended { run, outcome, at: clock::now() };
         self.outbox.send(Message::Report(report)).expect("the engine holds the receiving end");
     }

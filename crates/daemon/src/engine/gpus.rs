@@ -7,7 +7,7 @@ use nexus_api::problem::Problem;
 use nexus_api::run_dir::run_of;
 use nexus_core::apply::{self, Command, Report};
 use nexus_core::event::Event;
-use nexus_core::ids::{JobId, MachineId};
+use nexus_core::ids::{JobId, MachineId, RunId};
 use nexus_core::request::GpuSet;
 use nexus_core::run::{Outcome, Phase, Run};
 use nexus_node::gpu::Reading;
@@ -133,6 +133,12 @@ impl Engine {
         if let Some(watched) = self.watched.as_ref().filter(|_| worth_it) {
             watched.watcher.look_now();
         }
+    }
+
+    /// The GPUs of a run of this machine, while it has them.
+    pub(super) fn leased(&self, run: RunId) -> GpuSet {
+        let own = self.world.active_runs().find(|active| active.id == run && active.lease.machine == MachineId::LOCAL);
+        own.map_or(GpuSet::EMPTY, |run| run.lease.gpus)
     }
 
     fn held_gpus(&self) -> GpuSet {

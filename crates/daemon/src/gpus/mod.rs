@@ -104,6 +104,11 @@ impl Gpus {
         self.was_read = true;
     }
 
+    /// A run that was to have these could not start: a lock or a process that was seen there meanwhile is not its own.
+    pub fn never_held(&mut self, gpus: GpuSet) {
+        (self.held_then, self.held_lately) = (self.held_then.minus(gpus), self.held_lately.minus(gpus));
+    }
+
     /// The machine as the last reading and the settings make it. `held` are the GPUs that runs of this service hold
     /// now, `job_of` knows which job's a run directory is.
     pub fn look(&mut self, config: &GpuConfig, held: GpuSet, job_of: &dyn Fn(&Path) -> Option<JobId>) -> Look {

@@ -141,6 +141,18 @@ fn a_lock_is_an_obstacle_unless_our_own_run_is_there() {
 }
 
 #[test]
+fn a_lock_seen_while_a_start_failed_is_an_obstacle_after_it() {
+    let lock = Some(LockHolder { pid: Some(77), user: Some("alice".into()) });
+    let locked = || reading(vec![GpuState::Read(Vitals { lock: lock.clone(), ..Vitals::default() })]);
+    let mut seen = Seen::new(GpuConfig::default());
+    seen.held = set(&[0]);
+    assert_eq!(obstacles(&seen.read(locked())), [None], "it may be the run's own");
+    seen.gpus.never_held(set(&[0]));
+    seen.held = set(&[]);
+    assert_eq!(obstacles(&seen.read(locked())), [Some(Obstacle::Locked)]);
+}
+
+#[test]
 fn settings_take_effect_on_the_last_reading() {
     let mut seen = Seen::new(GpuConfig::default());
     let look = seen.read(reading(vec![read(vec![]), read(vec![python(642)]), GpuState::Mig, unreadable()]));

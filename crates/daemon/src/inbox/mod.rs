@@ -117,6 +117,12 @@ pub async fn keep(inbox: Inbox) {
                 times.by(Instant::now());
             }
             () = sleep_until(times.due.unwrap_or(now)), if times.due.is_some() => {
+                if is_heard(&watch).await {
+                    times.noise();
+                    if times.noise_now() == Noise::Fresh {
+                        continue;
+                    }
+                }
                 // From here on: what changes while the queue is read is written with the next round.
                 heard = events.subscribe();
                 let dirty = std::mem::take(&mut times.dirty);
@@ -133,6 +139,15 @@ pub async fn keep(inbox: Inbox) {
                 after(round, &mut times, dirty);
             }
         }
+    }
+}
+
+/// Whether it changed and nobody has looked: the service was held up, say, and the file was not quiet at all.
+async fn is_heard(watch: &Watch) -> bool {
+    tokio::select! {
+        biased;
+        changed = watch.changed() => changed.is_ok(),
+        () = std::future::ready(()) => false,
     }
 }
 
