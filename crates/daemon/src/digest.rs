@@ -3,6 +3,15 @@
 
 use sha2::{Digest, Sha256};
 
+/// Of a text by itself, in letters and digits.
+pub fn hex(text: &str) -> String {
+    in_hex(&Sha256::digest(text.as_bytes()))
+}
+
+pub fn in_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 pub fn of<T: AsRef<str>>(parts: impl IntoIterator<Item = T>) -> i64 {
     let mut hash = Sha256::new();
     for part in parts {

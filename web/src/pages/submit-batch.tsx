@@ -7,10 +7,11 @@ import type { ImportFormat, ImportReport, Taken } from '../api/sweeps'
 import { go } from '../route'
 import { service } from '../state/status'
 import { Store, useStore } from '../state/store'
-import { tellDone, tellProblem } from '../state/toasts'
+import { tellDone } from '../state/toasts'
 import { JobId, ProblemBox } from '../parts/bits'
 import { CheckField, Field, TextField } from '../parts/field'
 import { usePreview } from '../parts/preview'
+import { useSending } from '../parts/sending'
 import { capital, counted, firstLine, printable, quoted } from '../text/words'
 import { noteText } from './submit-one'
 
@@ -35,29 +36,20 @@ export function BatchTab(): JSX.Element {
   const [format, setFormat] = useState<ImportFormat | ''>('')
   const [cwd, setCwd] = useState('')
   const [again, setAgain] = useState(false)
-  const [sending, setSending] = useState(false)
   const body = { text: typed, format: format === '' ? null : format, cwd: cwd.trim() === '' ? home : cwd.trim(), again }
   const ready = typed.trim() !== '' && body.cwd !== ''
   const { answer, problem, asking } = usePreview(ready ? JSON.stringify(body) : null, (signal) => importText({ ...body, dry_run: true }, signal))
   const planned = answer?.entries.filter((entry) => entry.fate === 'planned').length ?? 0
 
-  const send = async (event: Event) => {
-    event.preventDefault()
-    setSending(true)
-    try {
-      const report = await importText({ ...body, dry_run: false })
-      const queued = report.entries.filter((entry) => entry.fate === 'queued').length
-      tellDone(`Queued ${counted(queued, 'job')}`)
-      text.set('')
-      go('#/queue')
-    } catch (error) {
-      tellProblem(error)
-    } finally {
-      setSending(false)
-    }
-  }
+  const { sending, onSubmit } = useSending(async () => {
+    const report = await importText({ ...body, dry_run: false })
+    const queued = report.entries.filter((entry) => entry.fate === 'queued').length
+    tellDone(`Queued ${counted(queued, 'job')}`)
+    text.set('')
+    go('#/queue')
+  })
   return (
-    <form class="submit" onSubmit={send}>
+    <form class="submit" onSubmit={onSubmit}>
       <div class="form">
         <TextField label="Jobs" value={typed} onInput={(value) => text.set(value)} rows={14} mono placeholder={PLACEHOLDER} />
         <div class="form-row">

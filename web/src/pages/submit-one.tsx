@@ -1,6 +1,5 @@
 // The form for one job, with where and when it would start.
 import type { JSX } from 'preact'
-import { useState } from 'preact/hooks'
 import { submit, tryOut } from '../api/calls'
 import type { Job, Note } from '../api/jobs'
 import { go } from '../route'
@@ -8,10 +7,11 @@ import { useNow } from '../state/clock'
 import { draft, EMPTY, fieldOf, meant, type DraftErrors } from '../state/draft'
 import { service, status } from '../state/status'
 import { useStore } from '../state/store'
-import { tellDone, tellProblem } from '../state/toasts'
+import { tellDone } from '../state/toasts'
 import { ProblemBox } from '../parts/bits'
 import { JobFields } from '../parts/job-fields'
 import { usePreview } from '../parts/preview'
+import { useSending } from '../parts/sending'
 import { expectedStart, needs, placeOf } from '../text/place'
 import { reasonOf, remedy } from '../text/waiting'
 import { capital, counted } from '../text/words'
@@ -26,34 +26,25 @@ export function OneTab(): JSX.Element {
   const typed = useStore(draft)
   const home = useStore(service)?.user_home ?? ''
   const { spec, copies, errors } = meant(typed, home)
-  const [sending, setSending] = useState(false)
   const ready = typed.command.trim() !== '' && Object.keys(errors).length === 0 && spec.cwd !== ''
   const { answer, problem, asking } = usePreview(ready ? JSON.stringify(spec) : null, (signal) => tryOut(spec, signal))
   const field = fieldOf(problem?.body.field) ?? (problem?.body.problem === 'no_such_folder' ? 'cwd' : null)
   const shown: DraftErrors = field === null || !problem ? errors : { ...errors, [field]: capital(problem.body.want ?? problem.body.why ?? problem.body.title) }
 
-  const send = async (event: Event) => {
-    event.preventDefault()
-    setSending(true)
-    try {
-      const { jobs } = await submit([spec], copies)
-      const first = jobs[0]
-      draft.set({ ...EMPTY, cwd: typed.cwd, project: typed.project })
-      if (jobs.length === 1 && first) {
-        tellDone(`Queued ${first.id}`)
-        go(`#/jobs/${first.id}`)
-      } else {
-        tellDone(`Queued ${counted(jobs.length, 'job')}`)
-        go('#/queue')
-      }
-    } catch (error) {
-      tellProblem(error)
-    } finally {
-      setSending(false)
+  const { sending, onSubmit } = useSending(async () => {
+    const { jobs } = await submit([spec], copies)
+    const first = jobs[0]
+    draft.set({ ...EMPTY, cwd: typed.cwd, project: typed.project })
+    if (jobs.length === 1 && first) {
+      tellDone(`Queued ${first.id}`)
+      go(`#/jobs/${first.id}`)
+    } else {
+      tellDone(`Queued ${counted(jobs.length, 'job')}`)
+      go('#/queue')
     }
-  }
+  })
   return (
-    <form class="submit" onSubmit={send}>
+    <form class="submit" onSubmit={onSubmit}>
       <div class="form">
         <JobFields draft={typed} set={(change) => draft.update((before) => ({ ...before, ...change }))} errors={shown} home={home} sweep={false} />
         <div class="submit-actions">

@@ -1,18 +1,18 @@
 // The form for a sweep, with the jobs it would come to.
 import type { JSX } from 'preact'
-import { useState } from 'preact/hooks'
 import { submitSweep, trySweep } from '../api/calls'
 import type { NewSweep, Plan } from '../api/sweeps'
 import { go } from '../route'
 import { draft, EMPTY, fieldOf, meant, type DraftErrors } from '../state/draft'
 import { service } from '../state/status'
 import { Store, useStore } from '../state/store'
-import { tellDone, tellProblem } from '../state/toasts'
+import { tellDone } from '../state/toasts'
 import { ProblemBox } from '../parts/bits'
 import { CheckField, TextField } from '../parts/field'
 import { Icon } from '../parts/icons'
 import { JobFields } from '../parts/job-fields'
 import { usePreview } from '../parts/preview'
+import { useSending } from '../parts/sending'
 import { whole, Wrong } from '../text/values'
 import { capital, counted, printable } from '../text/words'
 import { noteText } from './submit-one'
@@ -60,7 +60,6 @@ export function SweepTab(): JSX.Element {
   const { spec, copies, errors } = meant(job, home)
   const own: SweepErrors = {}
   const { plan, maxRunning, stopAfter } = planOf(typed, own)
-  const [sending, setSending] = useState(false)
   const { name: _name, ...unnamed } = spec
   const sweep: NewSweep = {
     spec: unnamed,
@@ -77,23 +76,15 @@ export function SweepTab(): JSX.Element {
   const shown: DraftErrors = field === null || !problem ? errors : { ...errors, [field]: capital(problem.body.want ?? '') }
   const set = (change: Partial<SweepDraft>) => sweepDraft.update((before) => ({ ...before, ...change }))
 
-  const send = async (event: Event) => {
-    event.preventDefault()
-    setSending(true)
-    try {
-      const queued = await submitSweep(sweep)
-      sweepDraft.set(EMPTY_SWEEP)
-      draft.set({ ...EMPTY, cwd: job.cwd, project: job.project })
-      tellDone(`Queued ${counted(queued.ids.length, 'job')} of sweep ${queued.sweep.name}`)
-      go(`#/sweeps/${encodeURIComponent(queued.sweep.name)}`)
-    } catch (error) {
-      tellProblem(error)
-    } finally {
-      setSending(false)
-    }
-  }
+  const { sending, onSubmit } = useSending(async () => {
+    const queued = await submitSweep(sweep)
+    sweepDraft.set(EMPTY_SWEEP)
+    draft.set({ ...EMPTY, cwd: job.cwd, project: job.project })
+    tellDone(`Queued ${counted(queued.ids.length, 'job')} of sweep ${queued.sweep.name}`)
+    go(`#/sweeps/${encodeURIComponent(queued.sweep.name)}`)
+  })
   return (
-    <form class="submit" onSubmit={send}>
+    <form class="submit" onSubmit={onSubmit}>
       <div class="form">
         <JobFields draft={job} set={(change) => draft.update((before) => ({ ...before, ...change }))} errors={shown} home={home} sweep>
           <Axes axes={typed.axes} set={(axes) => set({ axes })} />

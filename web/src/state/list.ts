@@ -23,6 +23,8 @@ export class PagedList<T extends { id: string }> {
   private problem: Problem | null = null
   private loading = false
   private stopped = false
+  /** Rises with every touch: what was asked for before the last one is old when it comes. */
+  private touches = 0
   private readonly pace: Pace
   private readonly read: (cursor: string) => Promise<Page<T>>
   private readonly changed: (shown: Shown<T>) => void
@@ -37,6 +39,7 @@ export class PagedList<T extends { id: string }> {
 
   /** Everything known may be old. */
   touch(): void {
+    this.touches++
     for (const page of this.pages) page.stale = true
     this.pace.want()
   }
@@ -125,10 +128,11 @@ export class PagedList<T extends { id: string }> {
 
   private async readPage(number: number): Promise<void> {
     const cursor = this.pages[number]?.cursor ?? this.pages.at(-1)?.next ?? ''
+    const asked = this.touches
     const page = await this.read(cursor)
     if (this.frozen) return
     const rows = keepSame(this.pages[number]?.rows ?? [], page.rows)
-    this.pages[number] = { cursor, rows, next: page.next, stale: false }
+    this.pages[number] = { cursor, rows, next: page.next, stale: asked !== this.touches }
     const after = this.pages[number + 1]
     // What follows begins elsewhere now: it is read when somebody gets there.
     if (after && after.cursor !== page.next) this.pages.length = number + 1

@@ -11,12 +11,12 @@ use nexus_api::problem::Problem;
 use nexus_api::queue_text::{Entry, Header, MOST_IN_FILE, OPTIONS_MARK, REFUSED_MARK, Read, Refused, read, write};
 use nexus_core::ids::JobId;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 
 use super::Inbox;
 use super::file::{self, OldFile};
 use crate::checks;
+use crate::digest;
 use crate::engine::Message;
 use crate::file_watch::Eye;
 use crate::own_env;
@@ -371,8 +371,7 @@ fn with(mut taken: Vec<Taken>, lines: &[String], ids: &[JobId]) -> Vec<Taken> {
 }
 
 fn fingerprint(entry: &Entry) -> String {
-    let text = format!("{:?}\n{}", entry.options, entry.command);
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    digest::hex(&format!("{:?}\n{}", entry.options, entry.command))
 }
 
 fn is_of_large(content: &[u8]) -> bool {

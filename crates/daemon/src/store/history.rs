@@ -15,8 +15,8 @@ use rusqlite::{Transaction, TransactionBehavior, params};
 
 use super::learned;
 use super::left::Left;
-use super::spec::content_hash;
 use super::{CACHE_KIB, Connection, Store, StoreError};
+use crate::digest;
 
 /// The number of the first of them. There are two thousand million until those of this home begin.
 const FIRST: i64 = -(1 << 31);
@@ -205,7 +205,7 @@ impl<'a> Writer<'a> {
         if let Some((_, number)) = self.env.filter(|(last, _)| *last == text) {
             return Ok(number);
         }
-        let number = super::spec::numbered(self.db, "envs", &content_hash(text), text)?;
+        let number = super::spec::numbered(self.db, "envs", &digest::hex(text), text)?;
         self.env = Some((text, number));
         Ok(number)
     }

@@ -15,7 +15,6 @@ use nexus_core::ids::{JobId, RunId};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use super::{Store, StoreError};
 use crate::digest;
@@ -158,17 +157,11 @@ pub(super) fn common_text(spec: &JobSpec, secret_names: Vec<String>, env: i64) -
 /// An environment as text, behind its content hash.
 pub(super) fn env_text(env: &Env) -> (String, String) {
     let text = plain_env_text(env);
-    (content_hash(&text), text)
+    (digest::hex(&text), text)
 }
 
 fn plain_env_text(env: &Env) -> String {
     serde_json::to_string(env).expect("an environment is plain data")
-}
-
-pub(super) fn content_hash(text: &str) -> String {
-    let digest = Sha256::digest(text.as_bytes());
-    let digit = |half: u8| char::from_digit(half.into(), 16).expect("half a byte is a digit");
-    digest.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// What is stored of a job that is taken over: its spec, and its environment.

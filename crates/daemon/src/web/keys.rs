@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use nexus_api::paths::Home;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+
+use crate::digest;
 
 /// How long a link that nobody opened is good.
 const LINK_LASTS: Duration = Duration::from_secs(600);
@@ -28,7 +29,7 @@ pub struct Keys {
 }
 
 struct State {
-    /// Digest of the token.
+    /// Digest of the token. Compared instead of the token: how long that takes tells nothing of it.
     token: String,
     /// Of the cookies, the oldest first.
     cookies: Cookies,
@@ -54,7 +55,7 @@ impl Keys {
         };
         // Cookies that cannot be read let nobody in: a new link does.
         let cookies = read(&cookies_file)?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-        let state = State { token: digest(&token), cookies, links: vec![] };
+        let state = State { token: digest::hex(&token), cookies, links: vec![] };
         Ok(Keys { cookies_file, state: Mutex::new(state) })
     }
 
@@ -64,11 +65,11 @@ impl Keys {
     }
 
     pub fn is_token(&self, text: &str) -> bool {
-        digest(text) == self.state().token
+        digest::hex(text) == self.state().token
     }
 
     pub fn is_cookie(&self, text: &str) -> bool {
-        self.state().cookies.digests.contains(&digest(text))
+        self.state().cookies.digests.contains(&digest::hex(text))
     }
 
     /// What lets one browser in.
@@ -79,7 +80,7 @@ impl Keys {
         if state.links.len() == MOST_LINKS {
             state.links.remove(0);
         }
-        state.links.push((digest(&link), Instant::now()));
+        state.links.push((digest::hex(&link), Instant::now()));
         Ok(link)
     }
 
@@ -87,13 +88,13 @@ impl Keys {
     pub fn enter(&self, link: &str) -> std::io::Result<Option<String>> {
         let mut state = self.state();
         state.forget_old_links();
-        let (digest_of_link, before) = (digest(link), state.links.len());
+        let (digest_of_link, before) = (digest::hex(link), state.links.len());
         state.links.retain(|(known, _)| *known != digest_of_link);
         if state.links.len() == before {
             return Ok(None);
         }
         let cookie = secret(32)?;
-        state.cookies.digests.push(digest(&cookie));
+        state.cookies.digests.push(digest::hex(&cookie));
         let surplus = state.cookies.digests.len().saturating_sub(MOST_BROWSERS);
         state.cookies.digests.drain(..surplus);
         self.keep(&state.cookies)?;
@@ -125,16 +126,7 @@ impl State {
 fn secret(bytes: usize) -> std::io::Result<String> {
     let mut chance = vec![0; bytes];
     getrandom::fill(&mut chance).map_err(std::io::Error::other)?;
-    Ok(hex(&chance))
-}
-
-/// Compared instead of what it is made from: how long that takes tells nothing of it.
-fn digest(text: &str) -> String {
-    hex(&Sha256::digest(text.as_bytes()))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    Ok(digest::in_hex(&chance))
 }
 
 fn read(path: &Path) -> std::io::Result<Option<String>> {

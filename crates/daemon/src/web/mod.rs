@@ -111,13 +111,16 @@ impl Web {
         if let Some(open) = state.open.take() {
             open.close().await;
         }
-        match std::fs::remove_file(self.file()) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(self.unusable(&error)),
-            _ => {}
-        }
-        if let Some(keys) = &state.keys {
-            keys.shut().map_err(|error| self.unusable(&error))?;
-        }
+        let forgotten = match std::fs::remove_file(self.file()) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+        // Of a page that could not be served since the start, too.
+        let shut = forgotten.and_then(|()| match &state.keys {
+            Some(keys) => keys.shut(),
+            None => Keys::open(&self.home)?.shut(),
+        });
+        shut.map_err(|error| self.unusable(&error))?;
         Ok(self.told(&state))
     }
 
@@ -142,14 +145,21 @@ impl Web {
             Some(keys) => keys.clone(),
             None => Arc::new(Keys::open(&self.home).map_err(|error| self.unusable(&error))?),
         };
-        // The one before, if there is one, stays until this one is there: another port may be taken. The same one
-        // cannot be had twice.
-        if let Some(open) = state.open.take_if(|open| open.at.port() == port) {
-            open.close().await;
-        }
         let asked = SocketAddr::new(address, port);
         let cannot = |error: &std::io::Error| Problem::NoWeb { address: asked.to_string(), error: told_error(error) };
-        let listener = bind(asked).await.map_err(|error| cannot(&error))?;
+        // The one before, if there is one, stays until this one is there, unless it is what stands in the way.
+        let in_the_way = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
+        let bound = match (bind(asked), state.open.take_if(|open| open.at.port() == port)) {
+            (Err(error), Some(open)) if in_the_way(&error) => {
+                open.close().await;
+                bind(asked)
+            }
+            (bound, open) => {
+                state.open = open.or(state.open.take());
+                bound
+            }
+        };
+        let listener = bound.map_err(|error| cannot(&error))?;
         let at = listener.local_addr().map_err(|error| cannot(&error))?;
         let router = state.router.clone().expect("the service has begun");
         let host = (!at.ip().is_loopback()).then(|| self.host.clone());
@@ -177,7 +187,7 @@ impl Web {
 }
 
 /// A service that was here a moment ago may still have connections on it.
-async fn bind(at: SocketAddr) -> std::io::Result<TcpListener> {
+fn bind(at: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if at.is_ipv4() { tokio::net::TcpSocket::new_v4()? } else { tokio::net::TcpSocket::new_v6()? };
     socket.set_reuseaddr(true)?;
     socket.bind(at)?;

@@ -76,6 +76,31 @@ fn it_is_where_it_was_unless_another_port_is_said() {
 }
 
 #[test]
+fn an_address_that_is_not_ours_leaves_the_page_where_it_was() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let web = Web::of(&nexus);
+    let said = nexus.fails(1, &["web", "--no-open", "--expose", "192.0.2.7"]);
+    assert!(said.contains("this machine has no such address"), "{said}");
+    assert_eq!(status(&web, &[("authorization", &format!("Bearer {}", web.token))]), 200, "it is gone");
+}
+
+#[test]
+fn off_lets_nobody_in_even_if_the_page_was_not_served_since_the_start() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let web = Web::of(&nexus);
+    let cookie_of = cookie(&web, &web.link).expect("a cookie");
+    nexus.ok(&["stop"]);
+    let taken = std::net::TcpListener::bind(&web.address).unwrap();
+    nexus.ok(&["start"]);
+    assert!(nexus.service_log().contains("Web page is off: the web page cannot be at"), "{}", nexus.service_log());
+    nexus.ok(&["web", "--off"]);
+    drop(taken);
+    let port = web.address.rsplit(':').next().unwrap();
+    nexus.ok(&["web", "--no-open", "--port", port]);
+    assert_eq!(status(&web, &[("cookie", &cookie_of)]), 401, "an old cookie lets in");
+}
+
+#[test]
 fn a_place_that_others_reach_is_said_aloud() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     let said = nexus.run(&["web", "--no-open", "--port", "0", "--expose", "0.0.0.0"]);
