@@ -70,7 +70,7 @@ fn what_it_comes_after_can_be_changed_but_never_into_a_circle() {
     let said = nexus.fails(1, &["edit", &second, "--after", &third]);
     assert!(said.contains("jobs that do not wait for it themselves"), "{said}");
     assert_eq!(nexus.job(&second)["waiting"]["jobs"], json!([first]));
-    nexus.fails(1, &["add", "--after", "zzz", "true"]);
+    nexus.fails(1, &["add", "--after", "zzzzzz", "true"]);
     nexus.ok(&["edit", &second, "--after", ""]);
     nexus.in_state(&second, "running");
     nexus.ok(&["edit", &third, "--after", "", "--after-any", &first]);

@@ -12,7 +12,7 @@ fn pipes_are_plain_and_always_means_always() {
     let escape = |args: &[&str]| nexus.ok(args).contains('\x1b');
     assert!(!escape(&["status"]) && !escape(&["history"]) && !escape(&["--color", "auto", "history"]));
     assert!(escape(&["--color", "always", "status"]) && escape(&["history", "--color", "always"]));
-    let said = nexus.run(&["show", "zzz", "--color", "always"]).expect_code(1).stderr;
+    let said = nexus.run(&["show", "zzzzzz", "--color", "always"]).expect_code(1).stderr;
     assert!(said.starts_with("\x1b[31merror:\x1b[0m "), "{said:?}");
     let said = nexus.run(&["add", "--color", "always"]).expect_code(2).stderr;
     assert!(said.starts_with("\x1b[31merror:\x1b[0m "), "{said:?}");

@@ -172,10 +172,10 @@ fn a_wrong_line_refuses_all_and_the_text_is_kept() {
 fn a_job_to_come_after_that_is_not_there_is_an_error_of_its_line() {
     let nexus = paused();
     let id = nexus.add("true");
-    let wrong = format!("printf '#@ {id} after=nope\\ntrue\\nnew one\\n#@ after-any=zzz\\nnew two\\n' > \"$1\"");
+    let wrong = format!("printf '#@ {id} after=nope\\ntrue\\nnew one\\n#@ after-any=zzzzzz\\nnew two\\n' > \"$1\"");
     let said = edit(&nexus, &wrong, &[]).expect_code(1).stderr;
     assert!(said.contains("line 1: there is no job nope\n"), "{said}");
-    assert!(said.contains("line 4: there is no job zzz\n"), "{said}");
+    assert!(said.contains("line 4: there is no job zzzzzz\n"), "{said}");
     assert_eq!(ids(&nexus), [id.as_str()], "all or none");
 }
 
@@ -188,8 +188,8 @@ fn a_parent_that_was_forgotten_is_no_parent_any_more() {
     nexus.ok(&["forget", "-y", &parent]);
     let told = nexus.ok(&["edit", &one, "--priority", "3"]);
     assert_eq!(told, format!("{one}: priority 0 -> 3"));
-    let said = nexus.fails(1, &["edit", &one, "--after", "zzz"]);
-    assert!(said.contains("there is no job zzz"), "{said}");
+    let said = nexus.fails(1, &["edit", &one, "--after", "zzzzzz"]);
+    assert!(said.contains("there is no job zzzzzz"), "{said}");
     let told = edit(&nexus, "sed -i 's/true b/true c/' \"$1\"", &[]).expect_code(0).stdout;
     assert_eq!(told, format!("{two}: command true b -> true c\n"));
     nexus.ok(&["release", &one, &two]);

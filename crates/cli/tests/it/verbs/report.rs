@@ -72,7 +72,7 @@ fn chosen_columns_in_every_format() {
     assert_eq!(nexus.ok(&["report", "--format", "csv", "--columns", "id", "--since", "2100-01-01"]), "id");
     assert!(nexus.ok(&["report"]).starts_with("id "));
     assert!(nexus.fails(2, &["report", "--columns", "id,stae"]).contains("hint: --columns state"));
-    assert!(nexus.fails(1, &["report", "zzz"]).contains("there is no job zzz"));
+    assert!(nexus.fails(1, &["report", "zzzzzz"]).contains("there is no job zzzzzz"));
 }
 
 #[test]

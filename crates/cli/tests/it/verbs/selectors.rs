@@ -34,7 +34,7 @@ fn every_form_finds_its_jobs() {
 fn what_finds_nothing_says_so() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     for (selector, error) in [
-        ("zzz", "error: there is no job zzz\n"),
+        ("zzzzzz", "error: there is no job zzzzzz\n"),
         ("0", "error: no job is on GPU 0\n"),
         ("last", "error: there is no job yet\n"),
         ("local:0", "error: nothing matches local:0\n"),

@@ -62,6 +62,6 @@ fn one_job_at_a_time() {
     nexus.ok(&["add", "--hold", "--tag", "t", "-x", "2", "true"]);
     let said = nexus.fails(1, &["show", "tag:t"]);
     assert!(said.starts_with("error: tag:t means 2 jobs\n") && said.ends_with("hint: name one of them\n"), "{said}");
-    let said = nexus.fails(1, &["show", "zzz"]);
-    assert_eq!(said, "error: there is no job zzz\nhint: nexus ls, nexus history\n");
+    let said = nexus.fails(1, &["show", "zzzzzz"]);
+    assert_eq!(said, "error: there is no job zzzzzz\nhint: nexus ls, nexus history\n");
 }

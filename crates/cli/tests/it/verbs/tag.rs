@@ -45,7 +45,7 @@ fn after_rerun() -> serde_json::Value {
 fn all_of_the_jobs_or_none() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     let held = nexus.add_with(&["--hold"], "true");
-    assert!(nexus.fails(1, &["tag", "night", &held, "zzz"]).contains("there is no job zzz"));
+    assert!(nexus.fails(1, &["tag", "night", &held, "zzzzzz"]).contains("there is no job zzzzzz"));
     assert!(nexus.fails(1, &["tag", &"x".repeat(201), &held]).contains("printable characters"));
     assert!(nexus.fails(1, &["tag", "-d", "night", &held]).contains("none of these jobs has the tag night"));
     assert!(nexus.fails(2, &["tag", "night"]).contains("nexus ls tag:night"));
