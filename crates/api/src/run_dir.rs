@@ -146,6 +146,9 @@ pub struct RunSpec {
     /// Values that stand in no record: their names do instead.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<Hidden>,
+    /// `env` goes over the login environment of the machine: a node behind a line puts that under it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub login_env: bool,
 }
 
 /// The session of GNU screen that a run is to be shown in.

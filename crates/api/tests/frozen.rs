@@ -128,6 +128,7 @@ const SAMPLES: &[Sample] = &[
     ("job_detail_out_dir", reads_and_writes::<JobDetail>),
     ("exit_found", reads_and_writes::<ExitRecord>),
     ("run_spec_results", reads_and_writes::<RunSpec>),
+    ("run_spec_login_env", reads_and_writes::<RunSpec>),
     ("job_spec_results", reads_and_writes::<JobSpec>),
     ("job_detail_results", reads_and_writes::<JobDetail>),
     ("results", reads_and_writes::<Results>),

@@ -116,6 +116,7 @@ impl RunSpecs {
             project_link,
             script,
             hidden,
+            login_env: false,
         }
     }
 

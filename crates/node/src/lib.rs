@@ -17,7 +17,9 @@ mod kernel_log;
 mod last_line;
 mod launch;
 pub mod launcher;
+pub mod left;
 mod leftovers;
+pub mod line;
 pub mod logs;
 mod memory_group;
 mod node;
@@ -29,6 +31,7 @@ pub mod screens;
 mod shim;
 mod signals;
 mod tidy;
+mod users;
 pub mod viewer;
 mod words;
 

@@ -2,6 +2,11 @@
 //! one u32 (little endian) for each stretch of one stream: the top bit is set for stderr, the rest is its length.
 //! The last stretch grows in place. The file exists only when both streams have bytes.
 
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
 pub const MAGIC: &[u8; 8] = b"nxorder1";
 
 /// Bytes of one stretch in the file.
@@ -34,6 +39,83 @@ pub fn stretches(stderr: bool, length: u64) -> impl Iterator<Item = Stretch> {
     let whole = length / LONGEST;
     let lengths = std::iter::repeat_n(LONGEST, whole as usize).chain(Some(length % LONGEST).filter(|rest| *rest > 0));
     lengths.map(move |length| Stretch { stderr, length })
+}
+
+/// The order as it is written: by the shim of a run, or by who keeps a copy of its logs.
+pub enum Order {
+    /// Only one stream has bytes so far.
+    Unneeded {
+        path: PathBuf,
+    },
+    Kept {
+        file: File,
+        last_at: u64,
+        last: Stretch,
+    },
+}
+
+impl Order {
+    pub fn new(path: PathBuf) -> Order {
+        Order::Unneeded { path }
+    }
+
+    /// Goes on with what is there, and says how many bytes of each stream it knows. One that cannot be read is removed.
+    pub fn reopen(path: PathBuf) -> io::Result<(Order, Option<[u64; 2]>)> {
+        let bytes = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Order::new(path), None)),
+            read => read?,
+        };
+        let records = bytes.strip_prefix(MAGIC).unwrap_or_default();
+        let (mut totals, mut last) = ([0; 2], None);
+        for record in records.chunks_exact(RECORD as usize) {
+            let stretch = Stretch::from_bytes([record[0], record[1], record[2], record[3]]);
+            totals[usize::from(stretch.stderr)] += stretch.length;
+            last = Some(stretch);
+        }
+        let Some(last) = last else {
+            fs::remove_file(&path)?;
+            return Ok((Order::new(path), None));
+        };
+        let last_at = MAGIC.len() as u64 + (records.len() as u64 / RECORD - 1) * RECORD;
+        let file = OpenOptions::new().write(true).open(&path)?;
+        Ok((Order::Kept { file, last_at, last }, Some(totals)))
+    }
+
+    /// Notes `length` more bytes of one stream; the other has `other_length` in all.
+    pub fn extend(&mut self, stderr: bool, length: u64, other_length: u64) -> io::Result<()> {
+        match self {
+            Order::Unneeded { .. } if other_length == 0 => Ok(()),
+            Order::Unneeded { path } => {
+                *self = Order::create(path, stderr, length, other_length)?;
+                Ok(())
+            }
+            Order::Kept { file, last_at, last } => {
+                let grown = Stretch { length: last.length + length, ..*last };
+                if last.stderr == stderr && grown.length <= LONGEST {
+                    file.write_all_at(&grown.to_bytes(), *last_at)?;
+                    *last = grown;
+                } else {
+                    let next = Stretch { stderr, length };
+                    let next_at = *last_at + RECORD;
+                    file.write_all_at(&next.to_bytes(), next_at)?;
+                    (*last, *last_at) = (next, next_at);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn create(path: &Path, stderr: bool, length: u64, other_length: u64) -> io::Result<Order> {
+        let last = Stretch { stderr, length };
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(stretches(!stderr, other_length).chain([last]).flat_map(Stretch::to_bytes));
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        if let Err(error) = file.write_all_at(&bytes, 0) {
+            let _ = fs::remove_file(path);
+            return Err(error);
+        }
+        Ok(Order::Kept { file, last_at: bytes.len() as u64 - RECORD, last })
+    }
 }
 
 #[cfg(test)]

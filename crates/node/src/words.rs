@@ -9,6 +9,7 @@ use std::sync::{Arc, atomic::AtomicBool};
 
 use nexus_api::run_dir::{ExitRecord, RunSpec};
 use nexus_core::ids::RunId;
+use serde::{Deserialize, Serialize};
 
 /// Where a node listens and what it starts.
 pub struct NodeConfig {
@@ -24,43 +25,52 @@ pub struct NodeConfig {
 }
 
 /// A run and its directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunPlace {
+    #[serde(with = "as_text")]
     pub run: RunId,
     pub dir: PathBuf,
 }
 
 /// What a node has to say of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Report {
     Started {
+        #[serde(with = "as_text")]
         run: RunId,
         pid: u32,
         at_ms: i64,
     },
     Ended {
+        #[serde(with = "as_text")]
         run: RunId,
         record: ExitRecord,
     },
     /// Seen by `observe`: nothing ever started in its directory.
     NotStarted {
+        #[serde(with = "as_text")]
         run: RunId,
     },
     /// `stop` found it unstarted and claimed its marker: it will never start.
     Claimed {
+        #[serde(with = "as_text")]
         run: RunId,
     },
     /// The launch itself failed (fork, launcher gone, directory cannot be made).
     StartFailed {
+        #[serde(with = "as_text")]
         run: RunId,
         error: String,
     },
     /// Its directory was cleared.
     Tidied {
+        #[serde(with = "as_text")]
         run: RunId,
     },
     /// Its shim is dead without a record, or the machine was restarted, and all that it left is ended.
     Lost {
+        #[serde(with = "as_text")]
         run: RunId,
         error: String,
     },
@@ -97,5 +107,20 @@ impl Mailbox {
         if self.sender.send(request).is_ok() {
             let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
         }
+    }
+}
+
+/// A run's id on the line: `abc.2`.
+mod as_text {
+    use nexus_core::ids::RunId;
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::Serializer;
+
+    pub fn serialize<S: Serializer>(run: &RunId, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(run)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RunId, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }

@@ -8,12 +8,11 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 
 use nexus_core::ids::JobId;
+use nexus_node::left::{Item, Plan, Trouble, What};
 use rustix::fs::{AtFlags, CWD, OFlags, Timespec, Timestamps, UTIME_OMIT, copy_file_range, futimens, utimensat};
 use rustix::io::Errno;
 
-use super::plan::{Item, Plan, What};
 use super::progress::Progress;
-use super::trouble::Trouble;
 
 /// Copied between two looks at whether it is still wanted.
 const PIECE: usize = 8 << 20;
@@ -96,7 +95,7 @@ fn put_file(item: &Item, target: &Path, part: &Path, progress: &Progress) -> Res
     let mut from = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(&item.from).map_err(read)?;
     let about = from.metadata().map_err(read)?;
     if !about.is_file() {
-        return Err(Trouble::Special { path: item.from.clone(), what: "no plain file any more" });
+        return Err(Trouble::Special { path: item.from.clone(), what: "no plain file any more".into() });
     }
     if is_there(item, &about, target) {
         progress.add(about.len());

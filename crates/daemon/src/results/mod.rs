@@ -8,9 +8,7 @@
 //! so that it goes on where it was.
 
 mod file;
-mod plan;
 mod progress;
-mod trouble;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -19,11 +17,10 @@ use std::time::Duration;
 
 use nexus_api::results::Copy;
 use nexus_core::ids::JobId;
+pub use nexus_node::left::Sources;
+use nexus_node::left::{Plan, Trouble};
 
-use self::plan::Plan;
-pub use self::plan::Sources;
 use self::progress::Progress;
-use self::trouble::Trouble;
 
 /// Copies at a time; more would only stand in each other's way on one disk.
 const THREADS: usize = 2;
@@ -216,7 +213,7 @@ fn copy_patiently(order: &Order, progress: &Progress) -> Result<(), Trouble> {
 
 fn copy(order: &Order, progress: &Progress) -> Result<(), Trouble> {
     let to = file::make_target(&order.to)?;
-    let plan = Plan::of(&order.sources, &to)?;
+    let plan = Plan::of(&order.sources, Some(&to))?;
     progress.begins(plan.bytes);
     let copied = file::copy_all(&plan, &to, order.job, progress);
     if copied.is_ok() {

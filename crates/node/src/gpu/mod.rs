@@ -12,13 +12,14 @@ pub mod locks;
 mod nvml;
 mod owners;
 mod smi;
-mod users;
 mod watcher;
+
+use serde::{Deserialize, Serialize};
 
 pub use watcher::{Drivers, Watcher, WatcherConfig};
 
 /// One look at all GPUs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
     /// By index.
     pub gpus: Vec<GpuSeen>,
@@ -29,13 +30,13 @@ pub struct Reading {
     pub error: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Source {
     Nvml,
     Smi,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuSeen {
     /// The number `nvidia-smi` shows.
     pub index: u16,
@@ -47,7 +48,7 @@ pub struct GpuSeen {
     pub state: GpuState,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GpuState {
     Read(Vitals),
     /// Cut into instances, which are not used as GPUs yet.
@@ -58,7 +59,7 @@ pub enum GpuState {
     },
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vitals {
     pub used_mib: u64,
     pub load_percent: Option<u8>,
@@ -69,7 +70,7 @@ pub struct Vitals {
     pub lock: Option<LockHolder>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuProcess {
     pub pid: u32,
     /// None where the process cannot be seen from here (another pid namespace), or is gone.
@@ -85,7 +86,7 @@ pub struct GpuProcess {
 }
 
 /// The shim that holds a GPU for its run, of whichever user's service.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockHolder {
     pub pid: Option<u32>,
     pub user: Option<String>,

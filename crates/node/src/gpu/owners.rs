@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use nexus_api::run_dir::RUN_DIR_VARIABLE;
 
-use super::{GpuProcess, users};
+use super::GpuProcess;
 use crate::processes;
+use crate::users;
 
 /// Computes for its clients, which are listed themselves: nobody's work of its own.
 const MPS_SERVER: &str = "nvidia-cuda-mps-server";

@@ -4,13 +4,13 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 use nexus_api::run_dir::{ORDER, OUT, RunSpec, STDERR, STDOUT};
 
 use super::failure::Failure;
-use crate::order::{LONGEST, MAGIC, RECORD, Stretch, stretches};
+use crate::order::Order;
 
 pub struct Output {
     stdout: Log,
@@ -23,12 +23,6 @@ pub struct Output {
 struct Log {
     file: File,
     length: u64,
-}
-
-/// Where the order stands. No file while only one stream has bytes.
-enum Order {
-    Unneeded { path: PathBuf },
-    Kept { file: File, last_at: u64, last: Stretch },
 }
 
 impl Output {
@@ -46,13 +40,7 @@ impl Output {
             (Some(path), None) => Some(open_copy(&spec.cwd.join(path))?),
             (None, _) => None,
         };
-        Ok(Output {
-            stdout: log(STDOUT)?,
-            stderr: log(STDERR)?,
-            order: Order::Unneeded { path: dir.join(ORDER) },
-            copy,
-            lost: 0,
-        })
+        Ok(Output { stdout: log(STDOUT)?, stderr: log(STDERR)?, order: Order::new(dir.join(ORDER)), copy, lost: 0 })
     }
 
     /// Keeps the next bytes of one stream.
@@ -130,42 +118,4 @@ fn write_what_fits(file: &mut File, bytes: &[u8]) -> usize {
         }
     }
     done
-}
-
-impl Order {
-    /// Notes `length` more bytes of one stream; the other has `other_length` in all.
-    fn extend(&mut self, stderr: bool, length: u64, other_length: u64) -> io::Result<()> {
-        match self {
-            Order::Unneeded { .. } if other_length == 0 => Ok(()),
-            Order::Unneeded { path } => {
-                *self = Order::create(path, stderr, length, other_length)?;
-                Ok(())
-            }
-            Order::Kept { file, last_at, last } => {
-                let grown = Stretch { length: last.length + length, ..*last };
-                if last.stderr == stderr && grown.length <= LONGEST {
-                    file.write_all_at(&grown.to_bytes(), *last_at)?;
-                    *last = grown;
-                } else {
-                    let next = Stretch { stderr, length };
-                    let next_at = *last_at + RECORD;
-                    file.write_all_at(&next.to_bytes(), next_at)?;
-                    (*last, *last_at) = (next, next_at);
-                }
-                Ok(())
-            }
-        }
-    }
-
-    fn create(path: &Path, stderr: bool, length: u64, other_length: u64) -> io::Result<Order> {
-        let last = Stretch { stderr, length };
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend(stretches(!stderr, other_length).chain([last]).flat_map(Stretch::to_bytes));
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-        if let Err(error) = file.write_all_at(&bytes, 0) {
-            let _ = std::fs::remove_file(path);
-            return Err(error);
-        }
-        Ok(Order::Kept { file, last_at: bytes.len() as u64 - RECORD, last })
-    }
 }

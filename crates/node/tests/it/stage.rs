@@ -87,6 +87,7 @@ impl Stage {
             project_link: None,
             script: None,
             hidden: vec![],
+            login_env: false,
         }
     }
 

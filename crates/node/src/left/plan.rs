@@ -9,10 +9,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
+use super::paths;
 use super::trouble::Trouble;
 
 /// Where a job's results are.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sources {
     /// What relative names count from.
     pub cwd: PathBuf,
@@ -24,13 +27,17 @@ pub struct Sources {
     pub own: PathBuf,
 }
 
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// By the path that each will have below the target; a folder comes before what is in it.
+    #[serde(with = "paths::of_map")]
     pub items: BTreeMap<PathBuf, Item>,
     pub bytes: u64,
 }
 
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item {
+    #[serde(with = "paths")]
     pub from: PathBuf,
     pub what: What,
     pub mode: u32,
@@ -38,11 +45,17 @@ pub struct Item {
     pub modified: (i64, i64),
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum What {
     Folder,
-    File { bytes: u64 },
-    Link { to: PathBuf },
+    File {
+        bytes: u64,
+    },
+    Link {
+        #[serde(with = "paths")]
+        to: PathBuf,
+    },
 }
 
 /// One thing that was named: where it is, and what it will be called.
@@ -52,8 +65,8 @@ struct Source {
 }
 
 impl Plan {
-    /// `to`: where all of it goes, so that nothing is copied into itself.
-    pub fn of(sources: &Sources, to: &Path) -> Result<Plan, Trouble> {
+    /// `to`: where all of it goes, so that nothing is copied into itself; none where that is on another machine.
+    pub fn of(sources: &Sources, to: Option<&Path>) -> Result<Plan, Trouble> {
         if sources.left_out > 0 {
             return Err(Trouble::TooMany { count: sources.left_out });
         }
@@ -73,7 +86,7 @@ impl Plan {
     }
 
     /// Something that was named: all of it, with what is in it.
-    fn add(&mut self, source: Source, to: &Path) -> Result<(), Trouble> {
+    fn add(&mut self, source: Source, to: Option<&Path>) -> Result<(), Trouble> {
         // A link that was named stands for what it leads to.
         let nowhere = |_| Trouble::LeadsNowhere { path: source.from.clone() };
         let target = real(&source.from).map_err(nowhere)?;
@@ -95,12 +108,12 @@ impl Plan {
     }
 
     /// `root`: what links may lead into.
-    fn add_below(&mut self, source: Source, root: &Path, to: &Path) -> Result<(), Trouble> {
+    fn add_below(&mut self, source: Source, root: &Path, to: Option<&Path>) -> Result<(), Trouble> {
         let mut left = vec![source];
         while let Some(Source { from, name }) = left.pop() {
             let about = fs::symlink_metadata(&from).map_err(read(&from))?;
             if about.is_dir() {
-                if to.starts_with(&from) {
+                if let Some(to) = to.filter(|to| to.starts_with(&from)) {
                     return Err(Trouble::Within { path: from, to: to.to_path_buf() });
                 }
                 for (entry, path) in entries(&from)? {
@@ -113,7 +126,7 @@ impl Plan {
             } else if about.is_file() {
                 self.insert(name, Item::of(from, What::File { bytes: about.len() }, &about))?;
             } else {
-                return Err(Trouble::Special { path: from, what: kind(&about) });
+                return Err(Trouble::Special { path: from, what: kind(&about).into() });
             }
         }
         Ok(())

@@ -1,0 +1,172 @@
+//! The service's end of the line. Two threads of its own: one reads what the node says, one writes.
+
+use std::io::{BufReader, Read, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::{io, thread};
+
+use super::channel::{Channel, Channels, Side};
+use super::frames::{self, Frame, invalid};
+use super::outgoing::Outgoing;
+use super::words::{FromNode, REACHED, Stream, ToNode};
+
+/// A service may have many lines, and their threads have little to do.
+pub(super) const STACK: usize = 256 << 10;
+
+/// What comes from a node.
+#[derive(Debug)]
+pub enum Heard {
+    Said(FromNode),
+    /// The line is of no use any more, and why. The last that is heard, once.
+    Lost(String),
+}
+
+/// Called by the line's own threads; must not block.
+pub type LineSink = Box<dyn Fn(Heard) + Send + Sync>;
+
+/// A line to a node. It ends when it is closed or dropped, when the node's end is, or when it breaks; whoever gave it
+/// its two ends closes what is behind them when the sink hears of the loss.
+pub struct Line {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    outgoing: Arc<Outgoing>,
+    channels: Arc<Channels>,
+    sink: LineSink,
+    /// Whether the loss was told. Held while the sink is called: nothing comes behind the loss.
+    lost: Mutex<bool>,
+    /// A number is told to the node before the next is given.
+    opening: Mutex<()>,
+}
+
+impl Line {
+    /// Begins to listen. What stands on the line before the node's first word is passed over.
+    pub fn open(
+        reader: impl Read + Send + 'static,
+        writer: impl Write + Send + 'static,
+        sink: impl Fn(Heard) + Send + Sync + 'static,
+    ) -> Line {
+        let outgoing = Arc::new(Outgoing::default());
+        let channels = Channels::new(outgoing.clone(), Side::Service);
+        let shared =
+            Shared { outgoing, channels, sink: Box::new(sink), lost: Mutex::new(false), opening: Mutex::default() };
+        let shared = Arc::new(shared);
+        let (hearing, writing) = (shared.clone(), shared.clone());
+        let begun = spawn("nexus-line-in", move || hearing.lose(hearing.hear(reader))).and_then(|()| {
+            spawn("nexus-line-out", move || {
+                if let Err(error) = writing.outgoing.write(writer) {
+                    writing.lose(format!("failed to write to the node: {error}"));
+                }
+            })
+        });
+        if let Err(error) = begun {
+            shared.lose(format!("failed to start a thread for the line: {error}"));
+        }
+        Line { shared }
+    }
+
+    /// Says something to the node. Never waits; on a line that is lost nothing is said.
+    pub fn send(&self, message: &ToNode) {
+        self.shared.send(message);
+    }
+
+    /// Begins a stream.
+    pub fn open_stream(&self, stream: Stream) -> io::Result<Channel> {
+        let _opening = self.shared.opening.lock().expect("nobody panics while a stream begins");
+        let channel = self.shared.channels.begin()?;
+        self.shared.send(&ToNode::Open { channel: channel.number(), stream });
+        Ok(channel)
+    }
+
+    /// The terminal of a run that has started, or does so within seconds. Waits until its shim is reached.
+    pub fn open_terminal(&self, dir: &Path) -> io::Result<Channel> {
+        let mut channel = self.open_stream(Stream::Terminal { dir: dir.to_owned() })?;
+        let mut first = [0];
+        channel.read_exact(&mut first)?;
+        match first[0] {
+            REACHED => Ok(channel),
+            other => Err(invalid(format!("the terminal begins with {other}"))),
+        }
+    }
+
+    /// Ends the line once what was sent is written; the node ends then, and its runs go on.
+    pub fn close(&self) {
+        self.shared.outgoing.close();
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shared {
+    fn send(self: &Arc<Shared>, message: &ToNode) {
+        let frame = match frames::message(message) {
+            Ok(frame) => frame,
+            Err(error) => return self.lose_apart(format!("failed to say something to the node: {error}")),
+        };
+        if self.outgoing.send(frame).is_err() {
+            self.lose_apart("the node takes nothing any more".into());
+        }
+    }
+
+    /// Listens until the line ends; why it did.
+    fn hear(&self, reader: impl Read) -> String {
+        let mut line = BufReader::new(reader);
+        if let Err(error) = frames::find_magic(&mut line) {
+            return error.to_string();
+        }
+        loop {
+            let done = match frames::read::<FromNode>(&mut line) {
+                Ok(None) => return "the node's end was closed".into(),
+                Ok(Some(Frame::Bytes { channel, bytes })) => self.channels.arrived(channel, &bytes),
+                Ok(Some(Frame::Message(FromNode::Grant { channel, bytes }))) => self.channels.granted(channel, bytes),
+                Ok(Some(Frame::Message(FromNode::Closed { channel, error }))) => self.channels.closed(channel, error),
+                Ok(Some(Frame::Message(message))) => {
+                    if !self.tell(Heard::Said(message)) {
+                        return "it was lost before".into();
+                    }
+                    Ok(())
+                }
+                Err(error) => Err(error),
+            };
+            if let Err(error) = done {
+                return format!("failed to read what the node says: {error}");
+            }
+        }
+    }
+
+    /// Whether anybody still listens.
+    fn tell(&self, heard: Heard) -> bool {
+        let mut lost = self.lost.lock().expect("nobody panics in a sink");
+        if *lost {
+            return false;
+        }
+        *lost = matches!(heard, Heard::Lost(_));
+        (self.sink)(heard);
+        true
+    }
+
+    fn lose(&self, why: String) {
+        self.outgoing.end();
+        self.channels.lose(&why);
+        self.tell(Heard::Lost(why));
+    }
+
+    /// As [`Shared::lose`], for callers who may hold what the sink wants.
+    fn lose_apart(self: &Arc<Shared>, why: String) {
+        let (shared, told) = (self.clone(), why.clone());
+        if spawn("nexus-line-lost", move || shared.lose(told)).is_err() {
+            // The writing thread lets go of the line, at which the node does and the reading thread tells the loss.
+            self.outgoing.end();
+            self.channels.lose(&why);
+        }
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.to_owned()).stack_size(STACK).spawn(work).map(drop)
+}

@@ -1,0 +1,86 @@
+//! Sends what a run printed, piece by piece in the order of arrival, to a copy that has some of it already; and as it
+//! grows, where that is wanted.
+
+use std::io::{self, BufWriter, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use nexus_api::run_dir::{STDERR, STDOUT};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify;
+
+use super::channel::Channel;
+use super::frames::{LONGEST_CHUNK, invalid};
+use super::log_copy::{HEAD, LEVEL, LONGEST_PIECE};
+use crate::logs::{LogReader, Which};
+
+/// Where there is nothing to watch yet, or no watch left to give, the logs are looked at this often.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+pub fn send(channel: &Channel, dir: &Path, had: [u64; 2], follow: bool) -> io::Result<()> {
+    is_ahead(dir, had)?;
+    let mut reader = LogReader::open(dir, Which::Both)?;
+    reader.resume(had[0], had[1]);
+    // Small pieces share a frame.
+    let mut out = BufWriter::with_capacity(LONGEST_CHUNK, channel);
+    let mut changes = None;
+    let mut is_level = false;
+    loop {
+        // Before reading: what is written meanwhile is a change.
+        if follow && changes.is_none() {
+            changes = watch(dir);
+        }
+        while let Some(piece) = reader.read_next(LONGEST_PIECE)? {
+            put(&mut out, u8::from(piece.stderr), &piece.bytes)?;
+        }
+        if !std::mem::replace(&mut is_level, true) {
+            put(&mut out, LEVEL, &[])?;
+        }
+        out.flush()?;
+        if !follow || channel.is_over() {
+            return Ok(());
+        }
+        wait(changes.as_ref(), channel);
+    }
+}
+
+/// A copy that has more than there is would miss what comes.
+fn is_ahead(dir: &Path, had: [u64; 2]) -> io::Result<()> {
+    for (name, had) in [STDOUT, STDERR].into_iter().zip(had) {
+        let length = std::fs::metadata(dir.join(name)).map_or(0, |about| about.len());
+        if had > length {
+            let path = dir.join(name);
+            return Err(invalid(format!("{} has {length} bytes, and its copy {had}", path.display())));
+        }
+    }
+    Ok(())
+}
+
+fn put(out: &mut impl Write, kind: u8, bytes: &[u8]) -> io::Result<()> {
+    let mut head = [kind; HEAD];
+    head[1..].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.write_all(&head)?;
+    out.write_all(bytes)
+}
+
+fn watch(dir: &Path) -> Option<OwnedFd> {
+    let watch = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC).ok()?;
+    use inotify::WatchFlags as Flags;
+    inotify::add_watch(&watch, dir, Flags::MODIFY | Flags::CREATE | Flags::MOVED_TO).ok()?;
+    Some(watch)
+}
+
+/// Until something may have changed.
+fn wait(changes: Option<&OwnedFd>, channel: &Channel) {
+    let mut polled = vec![PollFd::from_borrowed_fd(channel.wake(), PollFlags::IN)];
+    polled.extend(changes.map(|watch| PollFd::new(watch, PollFlags::IN)));
+    let limit = if changes.is_none() { Timespec::try_from(LOOK_AGAIN).ok() } else { None };
+    let _ = poll(&mut polled, limit.as_ref());
+    let _ = rustix::io::read(channel.wake(), &mut [0; 8]);
+    if let Some(watch) = changes {
+        let mut events = [0; 4096];
+        // What exactly changed does not matter: all of it is looked at.
+        while rustix::io::read(watch, &mut events).is_ok_and(|count| count > 0) {}
+    }
+}
