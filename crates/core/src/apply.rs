@@ -3,15 +3,16 @@
 //! A command is met as a whole or refused as a whole. A report about a run that is not its job's
 //! current one, or that is known already, is no event at all: reports may be lost, late and repeated.
 
+mod machines;
 mod revise;
 mod sweeps;
 
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::event::{Event, NewJob, Parent, PausedBy, QueuePause, Requeue};
-use crate::ids::{JobId, MachineId, RunId};
+use crate::ids::{ClassId, JobId, MachineId, RunId};
 use crate::job::{End, Failure, Job, KillReason, Place, State};
-use crate::machine::Machine;
+use crate::machine::{Machine, Standing};
 use crate::policy::Policy;
 use crate::request::{GpuSet, Raise};
 use crate::run::{Outcome, Phase, Run, StopCause};
@@ -51,6 +52,29 @@ pub enum Command {
         pause: GpuSet,
         resume: GpuSet,
     },
+    AddMachine {
+        machine: MachineId,
+        standing: Standing,
+    },
+    /// To another class, or to none. What runs there goes on.
+    MoveMachines {
+        machines: Vec<MachineId>,
+        class: Option<ClassId>,
+    },
+    /// Give these machines no new job; what runs there goes on.
+    PauseMachines {
+        machines: Vec<MachineId>,
+    },
+    /// An end to pause and quarantine.
+    ResumeMachines {
+        machines: Vec<MachineId>,
+    },
+    /// At once if nothing runs there; with `drain` when its last run has ended, with `kill` these are ended.
+    RemoveMachine {
+        machine: MachineId,
+        drain: bool,
+        kill: bool,
+    },
     /// Start nothing more; with `kill`, end what runs.
     Stop {
         kill: bool,
@@ -74,6 +98,11 @@ impl Command {
             | Command::PauseGpus { .. }
             | Command::ResumeGpus { .. }
             | Command::FilePauses { .. }
+            | Command::AddMachine { .. }
+            | Command::MoveMachines { .. }
+            | Command::PauseMachines { .. }
+            | Command::ResumeMachines { .. }
+            | Command::RemoveMachine { .. }
             | Command::Stop { .. } => &[],
         }
     }
@@ -120,6 +149,14 @@ pub enum Refusal {
         machine: MachineId,
         missing: GpuSet,
     },
+    NoSuchMachine(MachineId),
+    /// So many runs hold something of it.
+    MachineBusy {
+        machine: MachineId,
+        runs: usize,
+    },
+    /// The service's own host stays.
+    OwnMachine,
 }
 
 /// Events a command makes, already recorded in the World. Refused: nothing happened.
@@ -161,6 +198,11 @@ pub fn command(world: &mut World, command: Command, now: Time) -> Result<Vec<Eve
         Command::FilePauses { machine, pause: paused, resume } => {
             pause(world, machine, paused, resume, PausedBy::StateFile)?
         }
+        Command::AddMachine { machine, standing } => machines::add(world, machine, standing),
+        Command::MoveMachines { machines, class } => machines::moved(world, &machines, class)?,
+        Command::PauseMachines { machines } => machines::pause(world, &machines)?,
+        Command::ResumeMachines { machines } => machines::resume(world, &machines)?,
+        Command::RemoveMachine { machine, drain, kill } => machines::remove(world, machine, drain || kill, kill, now)?,
         Command::Stop { kill } => {
             let stops = world.active_runs().filter(|run| kill && run.stop.is_none());
             let stops = stops.map(|run| Event::StopAsked { run: run.id, cause: StopCause::Stopped });
@@ -185,6 +227,8 @@ pub fn report(world: &mut World, report: Report, policy: &Policy, now: Time) -> 
         }
         // It may start still, or has meanwhile: a launch was on its way when one looked.
         Report::NotStarted { ran: false, .. } => vec![],
+        // A late one, of a machine that was removed.
+        Report::Machine(machine) if !world.has_machine(machine.id) => vec![],
         Report::Machine(machine) => match world.machines().find(|known| **known == machine) {
             Some(_) => vec![],
             None => peaks(world, &machine).chain([Event::MachineRead(machine.clone())]).collect(),
@@ -196,7 +240,13 @@ pub fn report(world: &mut World, report: Report, policy: &Policy, now: Time) -> 
         Report::Disk { full } if full != world.disk_full() => vec![Event::DiskFull { full }],
         Report::Disk { .. } => vec![],
     };
-    record(world, events, now)
+    let has_ended = events.iter().any(|event| matches!(event, Event::RunEnded { .. }));
+    let mut happened = record(world, events, now);
+    if has_ended {
+        let quarantined = machines::quarantined(world, policy, now);
+        happened.extend(record(world, quarantined, now));
+    }
+    happened
 }
 
 /// The command with only those jobs that it fits now: for jobs named as a group, of which one may have
@@ -386,6 +436,12 @@ fn record(world: &mut World, events: Vec<Event>, now: Time) -> Vec<Event> {
             coming.extend(sweeps::stopped(world, sweep));
         }
         happened.push(event);
+    }
+    // With its last run a machine that was to leave is gone.
+    for machine in world.left_alone() {
+        let removed = Event::MachineRemoved { machine };
+        world.record(&removed);
+        happened.push(removed);
     }
     happened
 }

@@ -74,7 +74,7 @@ pub fn check(world: &World) -> Result<(), String> {
 /// What is left of the machines is what all runs leave of them.
 fn free_matches(world: &World) -> Result<(), String> {
     for (id, free) in world.free() {
-        let mut counted = Free::of(free.machine.clone(), world.paused_gpus(*id));
+        let mut counted = Free::of(free.machine.clone(), world.standing(*id), world.paused_gpus(*id));
         for run in world.active_runs().filter(|run| run.lease.machines().any(|machine| machine == *id)) {
             counted.take(&run.lease, run.id.job);
         }

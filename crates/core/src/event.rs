@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::ids::{JobId, MachineId, RunId, SweepId};
+use crate::ids::{ClassId, JobId, MachineId, RunId, SweepId};
 use crate::job::{End, Place};
-use crate::machine::Machine;
+use crate::machine::{Machine, Quarantine, Standing};
 use crate::request::{Raise, Request, Same};
 use crate::run::{Lease, Outcome, StopCause};
 use crate::sweep::{InSweep, Stopped};
@@ -111,6 +111,34 @@ pub enum Event {
         index: u16,
         uuid: String,
         by: PausedBy,
+    },
+    MachineAdded {
+        machine: MachineId,
+        standing: Standing,
+    },
+    /// To another class, or to none. What runs there goes on.
+    MachineMoved {
+        machine: MachineId,
+        class: Option<ClassId>,
+    },
+    MachinePaused {
+        machine: MachineId,
+    },
+    /// Neither paused nor quarantined any more.
+    MachineResumed {
+        machine: MachineId,
+    },
+    MachineQuarantined {
+        machine: MachineId,
+        quarantine: Quarantine,
+    },
+    /// It takes no more jobs, and is removed when its last run has ended.
+    MachineLeaving {
+        machine: MachineId,
+    },
+    /// Nothing runs there.
+    MachineRemoved {
+        machine: MachineId,
     },
     /// A live fact, not history: the store does not keep it.
     MachineRead(Machine),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::decide::place::{How, place, what_is_missing};
 use crate::decide::reserve::Reservation;
 use crate::decide::{reserved, whole_wait};
-use crate::free::Free;
+use crate::free::{Closed, Free};
 use crate::ids::{JobId, MachineId};
 use crate::job::State;
 use crate::policy::Policy;
@@ -31,7 +31,7 @@ pub struct Explainer<'a> {
 
 impl<'a> Explainer<'a> {
     pub fn new(world: &'a World, policy: &Policy, now: Time) -> Explainer<'a> {
-        let whole = world.free().iter().map(|(id, free)| (*id, Free::whole(free.machine.clone()))).collect();
+        let whole = world.free().iter().map(|(id, free)| (*id, free.whole())).collect();
         let how = How { whole_waits: whole_wait(world), joins: world.joins() };
         Explainer { world, whole, how, reservation: reserved(world, policy, now), now, known: BTreeMap::new() }
     }
@@ -103,10 +103,15 @@ impl<'a> Explainer<'a> {
 
     fn look(&self, request: &Request) -> Waiting {
         let request = self.world.resolved(request);
-        let could = |machine: MachineId| self.whole[&machine].room(&request).is_some();
+        let machines: Vec<(MachineId, Option<Closed>)> = self.world.meant_by(request.target).collect();
+        if machines.is_empty() {
+            return Waiting::NoSuchMachines { target: request.target };
+        }
+        let could = |machine: &MachineId| self.could_ever(*machine, &request);
         // What no machine could ever give is said first: no waiting helps there.
-        if !self.whole.keys().any(|machine| could(*machine)) {
-            return match what_is_missing(&request, self.whole.values()) {
+        if !machines.iter().any(|(machine, _)| could(machine)) {
+            let meant = self.whole.values().filter(|whole| whole.is_meant_by(request.target));
+            return match what_is_missing(&request, meant) {
                 Waiting::Gpus { request, count } => Waiting::NoSuchGpus { request, count },
                 Waiting::Cpus { need, free } => Waiting::NoSuchCpus { need, exist: free },
                 Waiting::Ram { need_mib, free_mib } => Waiting::NoSuchRam { need_mib, exist_mib: free_mib },
@@ -122,10 +127,27 @@ impl<'a> Explainer<'a> {
         if let Some(sweep) = request.within.and_then(|sweep| self.world.sweep(sweep)).filter(|sweep| sweep.is_full()) {
             return Waiting::SweepFull { running: sweep.counts.active, limit: sweep.max_running.unwrap_or(0) };
         }
-        // A machine that could never have it is not the one it waits for.
-        match self.place(&request) {
-            Some(_) => Waiting::Next,
-            None => what_is_missing(&request, self.world.free().values().filter(|left| could(left.machine.id))),
+        if self.place(&request).is_some() {
+            return Waiting::Next;
         }
+        // A machine that could never have it is not the one it waits for, nor one that takes no job while others do.
+        let near = machines.into_iter().filter(|(machine, _)| could(machine));
+        let (open, closed): (Vec<_>, Vec<_>) = near.partition(|(_, closed)| closed.is_none());
+        if open.is_empty() {
+            let count = |why| closed.iter().filter(|(_, closed)| *closed == Some(why)).count() as u32;
+            return Waiting::Machines {
+                target: request.target,
+                unreachable: count(Closed::Unreachable),
+                paused: count(Closed::Paused),
+                quarantined: count(Closed::Quarantined),
+            };
+        }
+        what_is_missing(&request, open.iter().filter_map(|(machine, _)| self.world.free().get(machine)))
+    }
+
+    /// Of a machine that was never reached nobody knows what it has: it could. The own host needs no line, and what was
+    /// not read of it is not there.
+    fn could_ever(&self, machine: MachineId, request: &Request) -> bool {
+        self.whole.get(&machine).map_or(machine != MachineId::LOCAL, |whole| whole.room(request).is_some())
     }
 }

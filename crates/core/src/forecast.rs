@@ -47,7 +47,7 @@ impl Forecast {
         let sweeps: Vec<_> = sweeps.map(|(id, it)| (id, Sweep { counts: Counts::default(), ..it.clone() })).collect();
         let after_all = jobs.iter().map(|job| job.place.turn).max().unwrap_or(0).max(0) + 1;
         let mut played = World::restore(jobs, world.queue_pause(), after_all).with_learned(learned).with_sweeps(sweeps);
-        played = played.with_paused_gpus(world.paused_cards()).played();
+        played = played.with_paused_gpus(world.paused_cards()).with_machines(world.standings()).played();
         world.machines().for_each(|machine| played.record(&Event::MachineRead(machine.clone())));
         Forecast { world: played, policy: policy.clone(), now }
     }

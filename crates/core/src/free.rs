@@ -1,4 +1,8 @@
-//! What of a machine can be had: each GPU looked at by one filter, which says why not where it says no.
+//! What of a machine can be had: the machine and each of its GPUs are looked at by one filter each, which says why not
+//! where it says no.
+//!
+//! A machine is open to those whose target it is, while there is a line to it and nobody closed it. One that is held for
+//! a driver is held as a whole: all of it is taken, and nothing else is on it.
 //!
 //! A GPU is held alone or shared, never both. Of a shared one both its parts and its memory are given away, up to all
 //! of it: a part of a GPU is promised that part of its memory as well, so that parts and amounts lie side by side.
@@ -9,15 +13,21 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use crate::ids::JobId;
-use crate::machine::{Gpu, Machine, Obstacle, Shares};
-use crate::request::{GpuSet, Request, Share, Vram, WHOLE_MILLI};
+use crate::ids::{ClassId, JobId};
+use crate::machine::{Gpu, Machine, Obstacle, Shares, Standing};
+use crate::request::{GpuSet, Request, Share, Target, Vram, WHOLE_MILLI};
 use crate::run::{HeldShare, Lease};
 
 /// What is left of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Free {
     pub machine: Arc<Machine>,
+    class: Option<ClassId>,
+    closed: Option<Closed>,
+    /// So many runs hold something of it.
+    runs: u32,
+    /// A run has all of it.
+    driven: bool,
     pub cpus: u32,
     pub ram_mib: u64,
     /// One for each GPU of the machine, in its order.
@@ -42,6 +52,26 @@ struct Room {
     /// Read as free, without what was promised and is not taken yet.
     free_mib: u64,
     busy: bool,
+}
+
+/// Why a machine takes no job now, whatever it has free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closed {
+    /// Or on its way out.
+    Paused,
+    Quarantined,
+    Unreachable,
+}
+
+impl Closed {
+    /// What somebody has to end comes before what may pass.
+    pub fn of(standing: &Standing, reachable: bool) -> Option<Closed> {
+        match standing {
+            Standing { paused: true, .. } | Standing { leaving: true, .. } => Some(Closed::Paused),
+            Standing { quarantine: Some(_), .. } => Some(Closed::Quarantined),
+            _ => (!reachable).then_some(Closed::Unreachable),
+        }
+    }
 }
 
 /// Why a GPU does not take a request now.
@@ -122,7 +152,7 @@ impl GpuCount {
 
 impl Free {
     /// The machine as it is while no run holds anything.
-    pub fn of(machine: Arc<Machine>, paused: GpuSet) -> Free {
+    pub fn of(machine: Arc<Machine>, standing: Standing, paused: GpuSet) -> Free {
         let room = |gpu: &Gpu| Room {
             index: gpu.index,
             memory_mib: gpu.memory_mib,
@@ -137,12 +167,15 @@ impl Free {
             busy: gpu.busy,
         };
         let rooms = machine.gpus.iter().map(room).collect();
-        Free { cpus: machine.cpus, ram_mib: machine.ram_mib, rooms, machine }
+        let (class, closed) = (standing.class, Closed::of(&standing, machine.reachable));
+        let (cpus, ram_mib) = (machine.cpus, machine.ram_mib);
+        Free { machine, class, closed, runs: 0, driven: false, cpus, ram_mib, rooms }
     }
 
-    /// The machine if all that may pass had passed: no lease, no use outside, no pause, all readable.
-    pub fn whole(machine: Arc<Machine>) -> Free {
-        let mut free = Free::of(machine, GpuSet::EMPTY);
+    /// The machine if all that may pass had passed: open, no lease, no use outside, no pause, all readable.
+    pub fn whole(&self) -> Free {
+        let open = Standing { class: self.class, ..Standing::default() };
+        let mut free = Free { closed: None, ..Free::of(self.machine.clone(), open, GpuSet::EMPTY) };
         for room in &mut free.rooms {
             room.obstacle = room.obstacle.filter(|obstacle| matches!(obstacle, Obstacle::Mig | Obstacle::LeftOut));
             (room.used_mib, room.free_mib, room.busy) = (0, room.memory_mib, false);
@@ -159,6 +192,8 @@ impl Free {
                 Some(share) => room.take(share, gpu.used_by(job)),
             }
         }
+        self.runs += 1;
+        self.driven |= lease.driver;
         let (cpus, ram_mib) = self.held_by(lease);
         self.cpus = self.cpus.saturating_sub(cpus);
         self.ram_mib = self.ram_mib.saturating_sub(ram_mib);
@@ -170,14 +205,16 @@ impl Free {
         for (room, gpu) in self.rooms.iter_mut().zip(&self.machine.gpus).filter(|(room, _)| gpus.contains(room.index)) {
             room.give(lease.share, gpu.used_by(job));
         }
+        self.runs = self.runs.saturating_sub(1);
+        self.driven &= !lease.driver;
         let (cpus, ram_mib) = self.held_by(lease);
         self.cpus = self.cpus.saturating_add(cpus).min(self.machine.cpus);
         self.ram_mib = self.ram_mib.saturating_add(ram_mib).min(self.machine.ram_mib);
     }
 
-    /// CPUs and memory that a lease holds here: all of them where it holds several machines.
+    /// CPUs and memory that a lease holds here: all of them where it holds machines as a whole.
     fn held_by(&self, lease: &Lease) -> (u32, u64) {
-        match lease.beside.is_empty() {
+        match lease.beside.is_empty() && !lease.driver {
             true => (lease.cpus, lease.ram_mib.into()),
             false => (self.machine.cpus, self.machine.ram_mib),
         }
@@ -199,10 +236,30 @@ impl Free {
         };
         Free {
             machine: self.machine.clone(),
+            class: self.class,
+            closed: self.closed.or(other.closed),
+            runs: self.runs.max(other.runs),
+            driven: self.driven || other.driven,
             cpus: self.cpus.min(other.cpus),
             ram_mib: self.ram_mib.min(other.ram_mib),
             rooms: self.rooms.iter().zip(&other.rooms).map(room).collect(),
         }
+    }
+
+    /// Whether the machine is among those that a target allows.
+    pub fn is_meant_by(&self, target: Target) -> bool {
+        target.allows(self.machine.id, self.class)
+    }
+
+    /// Whether the machine takes the request at all: it is meant, nobody closed it, there is a line to it, and no other
+    /// has all of it.
+    pub fn takes(&self, request: &Request) -> bool {
+        self.is_meant_by(request.target) && self.closed.is_none() && !self.driven
+    }
+
+    /// Nobody else gets anything of the machine.
+    pub fn close_all(&mut self) {
+        self.driven = true;
     }
 
     /// Nobody else gets anything of these GPUs.
@@ -227,23 +284,27 @@ impl Free {
     /// GPUs that it has room for the request on, not fewer than that needs.
     pub fn room(&self, request: &Request) -> Option<GpuSet> {
         let enough = self.cpus >= request.cpus && self.ram_mib >= request.ram_mib.into();
-        let gpus = if enough { self.open_to(request) } else { return None };
+        let takes = enough && self.takes(request) && (!request.driver || self.runs == 0);
+        let gpus = if takes { self.open_to(request) } else { return None };
         (gpus.len() >= usize::from(request.gpus)).then_some(gpus)
     }
 
-    /// Whether the machine has so many GPUs, free or not.
+    /// Whether the machine is meant and has so many GPUs, free or not.
     pub fn has_as_many(&self, request: &Request) -> bool {
-        self.rooms.len() >= usize::from(request.gpus)
+        self.is_meant_by(request.target) && self.rooms.len() >= usize::from(request.gpus)
     }
 
     /// Whether all of the machine can be had.
     pub fn is_all_open(&self, request: &Request) -> bool {
         let nothing_held = self.cpus == self.machine.cpus && self.ram_mib == self.machine.ram_mib;
-        nothing_held && self.open_to(request).len() == self.rooms.len()
+        nothing_held && self.takes(request) && self.open_to(request).len() == self.rooms.len()
     }
 
     /// Thousandths of each GPU that can be had, now or once jobs of ours have ended: nothing of one that takes none.
     pub fn left_milli(&self) -> Vec<u16> {
+        if self.closed.is_some() {
+            return vec![0; self.rooms.len()];
+        }
         let left = |room: &Room| match room.alone || room.paused || room.obstacle.is_some() {
             true => 0,
             false => {
@@ -344,8 +405,12 @@ impl Free {
         }
     }
 
-    /// The best of the GPUs in `open` for the request, as many as it needs. `pack`: keep whole GPUs free.
+    /// The best of the GPUs in `open` for the request, as many as it needs; all there are for a driver. `pack`: keep
+    /// whole GPUs free.
     pub fn choose(&self, request: &Request, open: GpuSet, pack: bool) -> GpuSet {
+        if request.driver {
+            return self.machine.gpu_set();
+        }
         let rooms = self.rooms.iter().zip(&self.machine.gpus).filter(|(room, _)| open.contains(room.index));
         let mut rooms: Vec<(&Room, &Gpu)> = rooms.collect();
         let rank = |room: &Room| self.machine.rank(room.index);

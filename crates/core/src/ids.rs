@@ -117,6 +117,15 @@ impl MachineId {
     pub const LOCAL: MachineId = MachineId(0);
 }
 
+/// A class of machines, by its number in this installation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClassId(pub u32);
+
+impl ClassId {
+    /// Of the machines that jobs go to which name none.
+    pub const DEFAULT: ClassId = ClassId(0);
+}
+
 /// A sweep, by its number in this installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SweepId(pub i64);

@@ -22,6 +22,7 @@ pub mod reconcile;
 pub mod replay;
 pub mod request;
 pub mod run;
+mod streak;
 pub mod sweep;
 pub mod time;
 pub mod waiting;

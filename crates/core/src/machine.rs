@@ -1,18 +1,64 @@
-//! Machines and their GPUs, as far as scheduling needs them.
+//! Machines and their GPUs, as far as scheduling needs them: what is read of them, and what was decided about them.
 
-use crate::ids::{JobId, MachineId};
+use crate::ids::{ClassId, JobId, MachineId};
 use crate::request::GpuSet;
+use crate::time::Time;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// As it was read last.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     pub id: MachineId,
     pub name: String,
+    /// Whether there is a line to it. While there is none, the rest is as it was read before.
+    pub reachable: bool,
     pub cpus: u32,
     pub ram_mib: u64,
     pub gpus: Vec<Gpu>,
     /// Indices of GPUs that are taken first, in this order.
     pub prefer: Vec<u16>,
     pub sharing: Sharing,
+}
+
+impl Default for Machine {
+    fn default() -> Machine {
+        Machine {
+            id: MachineId::LOCAL,
+            name: String::new(),
+            reachable: true,
+            cpus: 0,
+            ram_mib: 0,
+            gpus: vec![],
+            prefer: vec![],
+            sharing: Sharing::default(),
+        }
+    }
+}
+
+/// What was decided about a machine: on disk, unlike what is read of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// None while it is set up: it takes only jobs that name it.
+    pub class: Option<ClassId>,
+    /// Somebody paused it: what runs there goes on.
+    pub paused: bool,
+    pub quarantine: Option<Quarantine>,
+    /// It is removed when its last run has ended.
+    pub leaving: bool,
+}
+
+impl Default for Standing {
+    fn default() -> Standing {
+        Standing { class: Some(ClassId::DEFAULT), paused: false, quarantine: None, leaving: false }
+    }
+}
+
+/// Different jobs failed there one after another, while others completed elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quarantine {
+    pub since: Time,
+    /// So many jobs.
+    pub failures: u32,
+    pub last: JobId,
 }
 
 /// How GPUs are shared.

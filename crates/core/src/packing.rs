@@ -75,6 +75,16 @@ impl Packing {
         self.0.as_ref().is_some_and(|known| known.counted.is_none())
     }
 
+    /// The machine is gone.
+    pub fn removed(&mut self, machine: MachineId) {
+        if let Some(known) = &mut self.0
+            && known.seats.remove(&machine).is_some()
+        {
+            // Their costs lie in the order of the machines.
+            known.rows.clear();
+        }
+    }
+
     /// Something of the machine was taken or given back.
     pub fn changed(&mut self, free: &Free) {
         if let Some(known) = &mut self.0 {

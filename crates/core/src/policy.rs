@@ -11,6 +11,9 @@ pub struct Policy {
     pub start_attempts: u32,
     /// Jobs that fail one after another pause the queue when there are so many; 0 = never.
     pub pause_after_failures: u32,
+    /// A machine on which so many different jobs fail one after another, while others complete elsewhere, is
+    /// quarantined; 0 = never.
+    pub quarantine_after: u32,
     /// A job that waits for runs of which nobody knows how long they take waits this long before GPUs are kept for it.
     pub patience: Duration,
 }
@@ -22,6 +25,7 @@ impl Default for Policy {
             retry_wait_max: Duration::from_secs(600),
             start_attempts: 5,
             pause_after_failures: 0,
+            quarantine_after: 3,
             patience: Duration::from_secs(30 * 60),
         }
     }

@@ -6,6 +6,9 @@
 //!  a stop asked for:            any but Observing ─Stop─> stop_sent
 //!  results to copy:             (unseen) ─Copy─> copies ──ended in whichever way: EndCopy
 //! ```
+//! A machine whose line is lost is left alone, and what was seen of its runs is forgotten: when the line is back each is
+//! observed before anything else is done to it.
+//!
 //! First start, retry, crash and restart are this one path. Every effect may be repeated without harm:
 //! a run's exclusive marker lets it start once.
 
@@ -13,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::apply::Report;
 use crate::event::Event;
-use crate::ids::{JobId, RunId};
+use crate::ids::{JobId, MachineId, RunId};
 use crate::run::{Lease, Phase};
 use crate::world::World;
 
@@ -21,20 +24,25 @@ use crate::world::World;
 pub enum Effect {
     Start {
         run: RunId,
+        /// Where its processes are, here and below.
+        machine: MachineId,
         lease: Lease,
     },
     /// Find out what became of a run that an earlier process started. `ran`: it is known to have run, so
     /// that finding nothing of it means more than that it has yet to start. The answer says it again.
     Observe {
         run: RunId,
+        machine: MachineId,
         ran: bool,
     },
     Stop {
         run: RunId,
+        machine: MachineId,
     },
-    /// Its end is on disk: its run directory may be cleared.
+    /// Its end is on disk: its run directory may be cleared. Not given for a machine that cannot be reached then.
     Tidy {
         run: RunId,
+        machine: MachineId,
     },
     /// Copy what a job left behind. Given again for one that is copied already, it changes nothing.
     Copy {
@@ -55,6 +63,7 @@ pub struct Seen {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sight {
+    machine: MachineId,
     stage: Stage,
     stop_sent: bool,
 }
@@ -70,8 +79,15 @@ enum Stage {
 impl Seen {
     /// Takes in what was decided or happened: a run planned by this process was not launched yet.
     pub fn event(&mut self, event: &Event) {
-        if let Event::Planned { run, .. } = event {
-            self.runs.insert(*run, Sight { stage: Stage::Unlaunched, stop_sent: false });
+        match event {
+            Event::Planned { run, lease, .. } => {
+                let sight = Sight { machine: lease.runs_on(), stage: Stage::Unlaunched, stop_sent: false };
+                self.runs.insert(*run, sight);
+            }
+            Event::MachineRead(machine) if !machine.reachable => {
+                self.runs.retain(|_, sight| sight.machine != machine.id);
+            }
+            _ => {}
         }
     }
 
@@ -100,31 +116,36 @@ pub fn reconcile(world: &World, seen: &mut Seen) -> Vec<Effect> {
     let mut current = BTreeSet::new();
     for run in world.active_runs() {
         current.insert(run.id);
+        let machine = run.lease.runs_on();
+        if !world.reaches(machine) {
+            continue;
+        }
         let Some(sight) = seen.runs.get_mut(&run.id) else {
-            seen.runs.insert(run.id, Sight { stage: Stage::Observing, stop_sent: false });
-            effects.push(Effect::Observe { run: run.id, ran: matches!(run.phase, Phase::Running { .. }) });
+            seen.runs.insert(run.id, Sight { machine, stage: Stage::Observing, stop_sent: false });
+            effects.push(Effect::Observe { run: run.id, machine, ran: matches!(run.phase, Phase::Running { .. }) });
             continue;
         };
         match (sight.stage, run.stop) {
             (Stage::Observing, _) => {}
             (Stage::Unlaunched, None) => {
                 sight.stage = Stage::Launched;
-                effects.push(Effect::Start { run: run.id, lease: run.lease.clone() });
+                effects.push(Effect::Start { run: run.id, machine, lease: run.lease.clone() });
             }
             (_, Some(_)) if !sight.stop_sent => {
                 // What was not launched is claimed by the stop, so that it never starts.
                 sight.stage = Stage::Launched;
                 sight.stop_sent = true;
-                effects.push(Effect::Stop { run: run.id });
+                effects.push(Effect::Stop { run: run.id, machine });
             }
             _ => {}
         }
     }
-    let gone: Vec<RunId> = seen.runs.keys().filter(|run| !current.contains(run)).copied().collect();
-    for run in gone {
-        seen.runs.remove(&run);
-        effects.push(Effect::Tidy { run });
-    }
+    let (kept, gone) = std::mem::take(&mut seen.runs).into_iter().partition(|(run, _)| current.contains(run));
+    seen.runs = kept;
+    let gone: BTreeMap<RunId, Sight> = gone;
+    let gone = gone.into_iter().map(|(run, sight)| (run, sight.machine));
+    let gone = gone.filter(|(_, machine)| world.reaches(*machine));
+    effects.extend(gone.map(|(run, machine)| Effect::Tidy { run, machine }));
     let copying: BTreeSet<JobId> = world.copying().collect();
     effects.extend(copying.difference(&seen.copies).map(|job| Effect::Copy { job: *job }));
     effects.extend(seen.copies.difference(&copying).map(|job| Effect::EndCopy { job: *job }));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::ids::SweepId;
+use crate::ids::{ClassId, MachineId, SweepId};
 
 /// A set of GPU indices of one machine.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,8 +93,34 @@ pub struct Request {
     pub model: Option<Model>,
     /// May have paused GPUs too.
     pub force: bool,
+    /// The machines it may be on.
+    pub target: Target,
+    /// Its command runs on the service's host, while it holds the machine it is for, all of it.
+    pub driver: bool,
     /// The sweep whose limit of jobs at once it counts against.
     pub within: Option<SweepId>,
+}
+
+/// The machines that a job may be on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Target {
+    /// Those of the class that is meant where none is named.
+    #[default]
+    Default,
+    Class(ClassId),
+    /// This one, whatever its class.
+    Machine(MachineId),
+}
+
+impl Target {
+    /// Whether a machine of this class is meant.
+    pub fn allows(self, machine: MachineId, class: Option<ClassId>) -> bool {
+        match self {
+            Target::Default => class == Some(ClassId::DEFAULT),
+            Target::Class(named) => class == Some(named),
+            Target::Machine(named) => machine == named,
+        }
+    }
 }
 
 /// What is taken of a GPU that others may be on too.

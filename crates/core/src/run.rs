@@ -16,18 +16,27 @@ pub struct Lease {
     pub share: Option<HeldShare>,
     pub cpus: u32,
     pub ram_mib: u32,
+    /// It holds all of the machine, whatever else is said here, and its command runs on the service's host.
+    pub driver: bool,
 }
 
 impl Lease {
     /// What it holds of a machine.
     pub fn gpus_on(&self, machine: &Machine) -> GpuSet {
         match machine.id == self.machine {
+            true if self.driver => machine.gpu_set(),
             true => self.gpus,
             false if self.beside.contains(&machine.id) => machine.gpu_set(),
             false => GpuSet::EMPTY,
         }
     }
 
+    /// Where its processes are.
+    pub fn runs_on(&self) -> MachineId {
+        if self.driver { MachineId::LOCAL } else { self.machine }
+    }
+
+    /// Those that it holds something of.
     pub fn machines(&self) -> impl Iterator<Item = MachineId> {
         std::iter::once(self.machine).chain(self.beside.iter().copied())
     }

@@ -3,7 +3,7 @@
 use crate::event::QueuePause;
 use crate::free::GpuCount;
 use crate::ids::JobId;
-use crate::request::Request;
+use crate::request::{Request, Target};
 use crate::sweep::Stopped;
 use crate::time::Time;
 
@@ -30,6 +30,18 @@ pub enum Waiting {
     After {
         jobs: Vec<JobId>,
         count: u64,
+    },
+    /// There is no machine of that class, or none of that number.
+    NoSuchMachines {
+        target: Target,
+    },
+    /// There are machines that could have it, so many, and none of them takes jobs now. One that is on its way out
+    /// counts as paused.
+    Machines {
+        target: Target,
+        unreachable: u32,
+        paused: u32,
+        quarantined: u32,
     },
     /// No machine has that many GPUs (among those allowed, if the job names some): no waiting helps. `count` is
     /// of the machine that comes nearest, with all that it could ever give as free.

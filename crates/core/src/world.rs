@@ -4,6 +4,7 @@
 //! equal requests, so that a decision looks at each kind of need once, however many jobs share it.
 
 mod line;
+mod machines;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,10 +15,11 @@ use crate::free::Free;
 use crate::ids::{JobId, MachineId, RunId, SweepId};
 use crate::job::{End, Failure, Job, Place, Retries, State};
 use crate::learned::Learned;
-use crate::machine::Machine;
+use crate::machine::Standing;
 use crate::packing::Packing;
 use crate::request::{GpuSet, Raise, Request, Same, Share, Vram, learned};
 use crate::run::{Lease, Outcome, Phase, Run};
+use crate::streak::Streaks;
 use crate::sweep::{First, Sweep};
 use crate::time::Time;
 pub(crate) use line::{Bucket, Span};
@@ -49,6 +51,10 @@ pub struct World {
     packing: Packing,
     /// What happens here teaches nothing.
     is_played: bool,
+    /// What was decided about machines; of one that is not named here, nothing was.
+    standings: BTreeMap<MachineId, Standing>,
+    /// How jobs ended on each machine lately.
+    streaks: Streaks,
     /// By the card, not by its number.
     paused_gpus: BTreeSet<(MachineId, String)>,
     queue_pause: Option<QueuePause>,
@@ -91,12 +97,6 @@ impl World {
                 *sweep.counts.of(job) += 1;
             }
         }
-        self
-    }
-
-    /// The same with GPUs that were paused, by machine and UUID.
-    pub fn with_paused_gpus(mut self, paused: impl IntoIterator<Item = (MachineId, String)>) -> World {
-        self.paused_gpus.extend(paused);
         self
     }
 
@@ -174,15 +174,6 @@ impl World {
         self.copying.iter().copied()
     }
 
-    pub fn machines(&self) -> impl Iterator<Item = &Machine> {
-        self.free.values().map(|free| &*free.machine)
-    }
-
-    /// What runs hold of it.
-    pub(crate) fn holds(&self, machine: MachineId) -> impl Iterator<Item = (JobId, &Hold)> {
-        self.on.get(&machine).into_iter().flatten().map(|(id, hold)| (*id, hold))
-    }
-
     pub(crate) fn packing(&self) -> &Packing {
         &self.packing
     }
@@ -203,21 +194,6 @@ impl World {
 
     pub fn joins(&self) -> bool {
         self.joins
-    }
-
-    /// Indices of the paused GPUs that the machine has.
-    pub fn paused_gpus(&self, machine: MachineId) -> GpuSet {
-        if self.paused_gpus.is_empty() {
-            return GpuSet::EMPTY;
-        }
-        let gpus = self.free.get(&machine).into_iter().flat_map(|free| &free.machine.gpus);
-        let paused = |uuid: &String| self.paused_gpus.iter().any(|(on, card)| *on == machine && card == uuid);
-        gpus.filter(|gpu| paused(&gpu.uuid)).map(|gpu| gpu.index).collect()
-    }
-
-    /// GPUs that are paused, by their cards.
-    pub fn paused_cards(&self) -> impl Iterator<Item = (MachineId, String)> {
-        self.paused_gpus.iter().cloned()
     }
 
     pub fn queue_pause(&self) -> Option<QueuePause> {
@@ -255,12 +231,6 @@ impl World {
         Request { share, ..*request }
     }
 
-    /// What the request could have of each of its GPUs, were nobody else there.
-    pub(crate) fn most_memory(&self, request: &Request) -> u64 {
-        let most = |free: &Free| Free::whole(free.machine.clone()).most_memory(request);
-        self.free.values().map(most).max().unwrap_or(0)
-    }
-
     pub fn disk_full(&self) -> bool {
         self.disk_full
     }
@@ -291,11 +261,6 @@ impl World {
         self.next_front_turn
     }
 
-    /// What each machine has left.
-    pub fn free(&self) -> &BTreeMap<MachineId, Free> {
-        &self.free
-    }
-
     /// Lets the jobs into the queue whose wait is over.
     pub fn advance(&mut self, now: Time) {
         while let Some((at, id)) = self.delayed.first().copied().filter(|(at, _)| *at <= now) {
@@ -321,24 +286,7 @@ impl World {
             }
             Event::Edited { needs: None, .. } => {}
             Event::Edited { job, needs: Some(needs) } => self.edited(*job, needs),
-            Event::Planned { run, lease, at } => {
-                let planned = Run {
-                    id: *run,
-                    lease: lease.clone(),
-                    planned_at: *at,
-                    phase: Phase::Starting,
-                    stop: None,
-                    peak_mib: 0,
-                };
-                self.change(
-                    run.job,
-                    |job| {
-                        job.runs = run.number;
-                        job.state = State::Active(Box::new(planned));
-                    },
-                    None,
-                );
-            }
+            Event::Planned { run, lease, at } => self.planned(*run, lease, *at),
             Event::Running { run, pid, at } => self.change_run(*run, |run| {
                 run.phase = Phase::Running { pid: *pid, since: *at };
             }),
@@ -362,18 +310,31 @@ impl World {
             }
             Event::QueuePaused(pause) => self.queue_pause = Some(*pause),
             Event::QueueResumed => (self.queue_pause, self.failures) = (None, 0),
-            Event::GpuPaused { machine, uuid, .. } => {
-                self.paused_gpus.insert((*machine, uuid.clone()));
-                self.look_again(*machine);
+            Event::GpuPaused { machine, uuid, .. } => self.pause_gpu(*machine, uuid, true),
+            Event::GpuResumed { machine, uuid, .. } => self.pause_gpu(*machine, uuid, false),
+            Event::MachineAdded { machine, standing } => self.stand(*machine, |it| *it = *standing),
+            Event::MachineMoved { machine, class } => self.stand(*machine, |it| it.class = *class),
+            Event::MachinePaused { machine } => self.stand(*machine, |it| it.paused = true),
+            Event::MachineResumed { machine } => self.machine_resumed(*machine),
+            Event::MachineQuarantined { machine, quarantine } => {
+                self.stand(*machine, |it| it.quarantine = Some(*quarantine));
             }
-            Event::GpuResumed { machine, uuid, .. } => {
-                self.paused_gpus.remove(&(*machine, uuid.clone()));
-                self.look_again(*machine);
-            }
+            Event::MachineLeaving { machine } => self.stand(*machine, |it| it.leaving = true),
+            Event::MachineRemoved { machine } => self.machine_removed(*machine),
             Event::MachineRead(machine) => self.see(Arc::new(machine.clone())),
             Event::DiskFull { full } => self.disk_full = *full,
             Event::Stopping => self.stopping = true,
         }
+    }
+
+    fn planned(&mut self, id: RunId, lease: &Lease, at: Time) {
+        let lease = lease.clone();
+        let run = Run { id, lease, planned_at: at, phase: Phase::Starting, stop: None, peak_mib: 0 };
+        let plan = |job: &mut Job| {
+            job.runs = id.number;
+            job.state = State::Active(Box::new(run));
+        };
+        self.change(id.job, plan, None);
     }
 
     fn requeued(&mut self, job: JobId, why: Requeue, not_before: Option<Time>, raise: Option<Raise>) {
@@ -446,7 +407,9 @@ impl World {
         let Some(run) = self.run(id) else { unreachable!("{id} is not the current run") };
         let (machine, gpus, same) = (run.lease.machine, run.lease.gpus, self.jobs[&id.job].same);
         let took = (*outcome == Outcome::Exited { code: 0 }).then(|| at.since(run.planned_at));
-        self.learn(same, run.peak_mib, took);
+        let (peak_mib, stop) = (run.peak_mib, run.stop);
+        self.learn(same, peak_mib, took);
+        self.streaks.ended(machine, id.job, outcome, stop);
         let read = self.free.get_mut(&machine).into_iter().flat_map(|free| {
             let has_some = free.machine.gpus.iter().any(|gpu| gpu.used_by(id.job) > 0);
             has_some.then(|| &mut Arc::make_mut(&mut free.machine).gpus)
@@ -455,23 +418,6 @@ impl World {
             gpu.free_mib = (gpu.free_mib + u64::from(gpu.used_by(id.job))).min(gpu.memory_mib);
             gpu.used.retain(|(user, _)| *user != id.job);
         }
-    }
-
-    /// The machine as it was read, less what runs hold of it.
-    fn see(&mut self, machine: Arc<Machine>) {
-        let id = machine.id;
-        self.free.insert(id, Free::of(machine, GpuSet::EMPTY));
-        self.look_again(id);
-    }
-
-    fn look_again(&mut self, machine: MachineId) {
-        let Some(known) = self.free.get(&machine) else { return };
-        let mut free = Free::of(known.machine.clone(), self.paused_gpus(machine));
-        for (job, hold) in self.holds(machine) {
-            free.take(&hold.lease, job);
-        }
-        self.packing.changed(&free);
-        self.free.insert(machine, free);
     }
 
     /// The job leaves; those that waited for it are one step nearer. Those that it fails have ended before.

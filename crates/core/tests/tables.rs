@@ -14,7 +14,7 @@ use nexus_core::explain::Explainer;
 use nexus_core::free::{Free, GpuCount};
 use nexus_core::ids::{JobId, MachineId, RunId};
 use nexus_core::job::{End, Failure, KillReason, Retries, State};
-use nexus_core::machine::{Gpu, Machine, Obstacle};
+use nexus_core::machine::{Gpu, Machine, Obstacle, Standing};
 use nexus_core::policy::Policy;
 use nexus_core::request::{GpuSet, MAX_GPUS, Raise, Request};
 use nexus_core::run::{HeldShare, Lease, Memory, Outcome, StopCause};
@@ -115,8 +115,10 @@ fn clocks_that_are_set_back_give_no_negative_spans() {
 fn the_fullest_machine_with_room_is_taken_and_its_lowest_gpus() {
     let machines = [(1, &[0, 1, 2, 3][..]), (2, &[1, 3]), (3, &[0])]
         .map(|(id, list)| Machine { id: MachineId(id), ..machine(list.iter().map(|index| gpu(*index)).collect()) });
-    let free =
-        machines.iter().map(|machine| (machine.id, Free::of(Arc::new(machine.clone()), GpuSet::EMPTY))).collect();
+    let free = machines
+        .iter()
+        .map(|machine| (machine.id, Free::of(Arc::new(machine.clone()), Standing::default(), GpuSet::EMPTY)))
+        .collect();
     let on = |machine, list: &[u16]| Ok(Lease { machine: MachineId(machine), ..lease(list) });
     assert_eq!(placed(&request(1, 0), &free), on(3, &[0]));
     assert_eq!(placed(&request(2, 0), &free), on(2, &[1, 3]));
@@ -140,8 +142,10 @@ fn what_is_missing_is_of_one_machine() {
     };
     // The first has the GPUs, the second the CPUs, the third the memory.
     let machines = [sized(1, 2, 2, 100), sized(2, 0, 64, 200), sized(3, 1, 1, 900)];
-    let free =
-        machines.iter().map(|machine| (machine.id, Free::of(Arc::new(machine.clone()), GpuSet::EMPTY))).collect();
+    let free = machines
+        .iter()
+        .map(|machine| (machine.id, Free::of(Arc::new(machine.clone()), Standing::default(), GpuSet::EMPTY)))
+        .collect();
     let missing = |request: Request| placed(&request, &free).unwrap_err();
     assert_eq!(missing(request(1, 8)), Waiting::Cpus { need: 8, free: 2 });
     assert_eq!(missing(request(0, 65)), Waiting::Cpus { need: 65, free: 64 });
@@ -209,7 +213,8 @@ fn the_preferred_gpu_is_taken_then_the_emptiest_then_the_lowest() {
     let taken = |free_mib: &[u64], prefer: &[u16], request: Request| {
         let gpus = free_mib.iter().zip(0..).map(|(free_mib, index)| Gpu { free_mib: *free_mib, ..gpu(index) });
         let machine = Machine { prefer: prefer.to_vec(), ..machine(gpus.collect()) };
-        let free = BTreeMap::from([(machine.id, Free::of(Arc::new(machine.clone()), GpuSet::EMPTY))]);
+        let free =
+            BTreeMap::from([(machine.id, Free::of(Arc::new(machine.clone()), Standing::default(), GpuSet::EMPTY))]);
         placed(&request, &free).map(|lease| lease.gpus)
     };
     assert_eq!(taken(&[8, 8, 8], &[], request(1, 0)), Ok(gpus(&[0])));
@@ -238,7 +243,7 @@ fn books_and_reading_must_both_allow_it_and_each_gpu_counts_once() {
     let list = obstacles.into_iter().zip(0..).map(|(obstacle, index)| Gpu { obstacle, ..gpu(index) }).collect();
     let machine = machine(list);
     let free = |held: &[u16], paused: &[u16]| {
-        let mut free = Free::of(Arc::new(machine.clone()), gpus(paused));
+        let mut free = Free::of(Arc::new(machine.clone()), Standing::default(), gpus(paused));
         free.take(&lease(held), JobId::from_number(3, 0));
         BTreeMap::from([(MachineId::LOCAL, free)])
     };
@@ -501,7 +506,15 @@ fn gpus(indices: &[u16]) -> GpuSet {
 
 /// Of whole GPUs.
 fn lease(list: &[u16]) -> Lease {
-    Lease { machine: MachineId::LOCAL, gpus: gpus(list), beside: vec![], share: None, cpus: 0, ram_mib: 0 }
+    Lease {
+        machine: MachineId::LOCAL,
+        gpus: gpus(list),
+        beside: vec![],
+        share: None,
+        cpus: 0,
+        ram_mib: 0,
+        driver: false,
+    }
 }
 
 fn placed(request: &Request, free: &BTreeMap<MachineId, Free>) -> Result<Lease, Waiting> {

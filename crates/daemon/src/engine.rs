@@ -447,7 +447,7 @@ impl Engine {
         let (mut starts, mut observes, mut stops, mut tidies) = (vec![], vec![], vec![], vec![]);
         for effect in effects {
             match effect {
-                Effect::Start { run, lease } => match self.store.launch(run) {
+                Effect::Start { run, lease, .. } => match self.store.launch(run) {
                     Ok(Some(launch)) if launch.hidden.len() < launch.spec.variables.len() => {
                         self.start_failed(run, "a variable that it needs is gone".into());
                     }
@@ -455,14 +455,14 @@ impl Engine {
                     Ok(None) => self.start_failed(run, "its record is gone".into()),
                     Err(error) => self.start_failed(run, error.problem().to_string()),
                 },
-                Effect::Observe { run, ran } => {
+                Effect::Observe { run, ran, .. } => {
                     if ran {
                         watch.missing.insert(run);
                     }
                     observes.push(self.run_place(run));
                 }
-                Effect::Stop { run } => stops.push(self.run_place(run)),
-                Effect::Tidy { run } => tidies.push(self.run_place(run)),
+                Effect::Stop { run, .. } => stops.push(self.run_place(run)),
+                Effect::Tidy { run, .. } => tidies.push(self.run_place(run)),
                 Effect::Copy { job } => self.begin_copy(job),
                 Effect::EndCopy { job } => self.copier.settle(job),
             }

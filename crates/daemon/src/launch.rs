@@ -274,8 +274,15 @@ mod tests {
             hidden: vec![],
         };
         let gpus_of = leased.iter().copied().collect();
-        let lease =
-            Lease { machine: MachineId::LOCAL, gpus: gpus_of, beside: vec![], share: None, cpus: 0, ram_mib: 0 };
+        let lease = Lease {
+            machine: MachineId::LOCAL,
+            gpus: gpus_of,
+            beside: vec![],
+            share: None,
+            cpus: 0,
+            ram_mib: 0,
+            driver: false,
+        };
         specs.run_spec("abc.1".parse().unwrap(), &lease, launch, gpus)
     }
 

@@ -93,6 +93,9 @@ impl Narrator {
             Event::GpuResumed { index, by, .. } => format!("GPU {index} resumed by {}", actor(*by)),
             // What is different about its GPUs is told by those who read them.
             Event::MachineRead(_) => return None,
+            Event::MachineAdded { .. } | Event::MachineMoved { .. } | Event::MachinePaused { .. } => return None,
+            Event::MachineResumed { .. } | Event::MachineQuarantined { .. } => return None,
+            Event::MachineLeaving { .. } | Event::MachineRemoved { .. } => return None,
             Event::DiskFull { full: true } => "Disk full: no job is started until there is room".into(),
             Event::DiskFull { full: false } => "Disk has room again".into(),
             Event::Stopping => "Service stopping".into(),
@@ -204,6 +207,13 @@ pub fn told(event: &Event, world: &World) -> Option<What> {
         Event::QueuePaused(_) => Some(What::Queue { paused: true }),
         Event::QueueResumed => Some(What::Queue { paused: false }),
         Event::MachineRead(machine) => Some(What::Machine { name: machine.name.clone() }),
+        Event::MachineAdded { .. }
+        | Event::MachineMoved { .. }
+        | Event::MachinePaused { .. }
+        | Event::MachineResumed { .. }
+        | Event::MachineQuarantined { .. }
+        | Event::MachineLeaving { .. }
+        | Event::MachineRemoved { .. } => None,
         Event::GpuPaused { machine, .. } | Event::GpuResumed { machine, .. } => {
             Some(What::Machine { name: machine_name(*machine) })
         }

@@ -8,7 +8,7 @@ use nexus_api::values;
 use nexus_core::event::{Needs, QueuePause};
 use nexus_core::free::GpuCount;
 use nexus_core::job::{End, Failure, KillReason};
-use nexus_core::request::{GpuSet, Model, Request, Same, Share, Vram};
+use nexus_core::request::{GpuSet, Model, Request, Same, Share, Target, Vram};
 use nexus_core::run::{Outcome, StopCause};
 use nexus_core::sweep::Stopped;
 use nexus_core::waiting::Waiting;
@@ -139,6 +139,8 @@ fn request(spec: &JobSpec, same: Same) -> Request {
         on: request.on.as_ref().map(|indices| indices.iter().copied().collect()),
         model: request.gpu_model.as_deref().and_then(Model::new),
         force: request.force,
+        target: Target::Default,
+        driver: false,
         within: None,
     }
 }
@@ -205,6 +207,10 @@ pub fn waiting(waiting: &Waiting) -> WaitingWord {
         Waiting::Retry { until } => WaitingWord::Retry { until: clock::rfc3339(*until) },
         Waiting::After { jobs, count } => {
             WaitingWord::After { jobs: jobs.iter().map(ToString::to_string).collect(), count: *count }
+        }
+        // until the pool has names
+        Waiting::NoSuchMachines { .. } | Waiting::Machines { .. } => {
+            WaitingWord::Gpus(gpus_missing(&Request::default(), &GpuCount::default()))
         }
         Waiting::NoSuchGpus { request, count } => WaitingWord::NoSuchGpus(gpus_missing(request, count)),
         Waiting::Gpus { request, count } => WaitingWord::Gpus(gpus_missing(request, count)),

@@ -66,7 +66,7 @@ pub(super) fn lease(request: &Request, machine: MachineId, gpus: GpuSet) -> Leas
             Vram::Unsaid | Vram::Learned(_) => None,
         },
     });
-    Lease { machine, gpus, beside: vec![], share, cpus: request.cpus, ram_mib: request.ram_mib }
+    Lease { machine, gpus, beside: vec![], share, cpus: request.cpus, ram_mib: request.ram_mib, driver: request.driver }
 }
 
 /// What the machine that comes nearest lacks, where none has room: of those with GPUs enough the one with the most CPUs and memory, else

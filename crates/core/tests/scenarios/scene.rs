@@ -88,7 +88,7 @@ impl Scene {
         events.iter().for_each(|event| self.disk.write(event));
         said.extend(events.iter().map(|event| words::event(event, self.now)));
         for effect in reconcile(&self.world, &mut self.seen) {
-            if let Effect::Observe { run, ran } = effect {
+            if let Effect::Observe { run, ran, .. } = effect {
                 self.observed.insert(run, ran);
             }
             said.push(words::effect(effect));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nexus_core::event::{Needs, NewJob, Parent};
 use nexus_core::ids::{JobId, MachineId, SweepId};
 use nexus_core::machine::{Gpu, Machine, Obstacle, Shares, Sharing};
-use nexus_core::request::{Model, Request, Same, Share, Vram};
+use nexus_core::request::{Model, Request, Same, Share, Target, Vram};
 use nexus_core::run::{Memory, Outcome};
 use nexus_core::sweep::InSweep;
 use nexus_core::time::Time;
@@ -67,6 +67,8 @@ fn request(words: &[&str]) -> Request {
         on: value(words, "on").map(|list| indices(list).collect()),
         model: value(words, "model").map(|name| Model::new(name).expect("a model")),
         force: words.contains(&"force"),
+        target: Target::Default,
+        driver: false,
         within: None,
     }
 }
@@ -98,6 +100,7 @@ pub fn machine(words: &[&str]) -> Machine {
     Machine {
         id: MachineId::LOCAL,
         name: "local".into(),
+        reachable: true,
         cpus: number(words, "cpus").unwrap_or(8) as u32,
         ram_mib: number(words, "ram").map_or(RAM_MIB, |mib| mib as u64),
         gpus: gpus.collect(),

@@ -3,10 +3,11 @@
 use nexus_core::apply::Refusal;
 use nexus_core::event::{Event, QueuePause, Requeue};
 use nexus_core::free::GpuCount;
+use nexus_core::ids::{ClassId, MachineId};
 use nexus_core::job::{End, Failure, KillReason};
-use nexus_core::machine::{Gpu, Machine};
+use nexus_core::machine::{Gpu, Machine, Quarantine};
 use nexus_core::reconcile::Effect;
-use nexus_core::request::{Raise, Request, Vram};
+use nexus_core::request::{Raise, Request, Target, Vram};
 use nexus_core::run::{Lease, Memory, Outcome, StopCause};
 use nexus_core::sweep::Stopped;
 use nexus_core::time::Time;
@@ -50,10 +51,43 @@ pub fn event(event: &Event, now: Time) -> String {
         Event::QueueResumed => "the queue goes on".into(),
         Event::GpuPaused { index, .. } => format!("GPU {index} is paused"),
         Event::GpuResumed { index, .. } => format!("GPU {index} goes on"),
+        Event::MachineAdded { machine, standing } => format!("{} is added, {}", named(*machine), class(standing.class)),
+        Event::MachineMoved { machine, class: to } => format!("{} is {} now", named(*machine), class(*to)),
+        Event::MachinePaused { machine } => format!("{} is paused", named(*machine)),
+        Event::MachineResumed { machine } => format!("{} goes on", named(*machine)),
+        Event::MachineQuarantined { machine, quarantine: Quarantine { failures, last, .. } } => {
+            format!("{} is quarantined: {failures} jobs failed there, {last} last", named(*machine))
+        }
+        Event::MachineLeaving { machine } => format!("{} is to leave", named(*machine)),
+        Event::MachineRemoved { machine } => format!("{} is removed", named(*machine)),
         Event::MachineRead(read) => machine(read),
         Event::DiskFull { full: true } => "the disk is full".into(),
         Event::DiskFull { full: false } => "the disk has room".into(),
         Event::Stopping => "the service stops".into(),
+    }
+}
+
+/// `local`, `m1`
+pub fn named(machine: MachineId) -> String {
+    match machine {
+        MachineId::LOCAL => "local".into(),
+        MachineId(number) => format!("m{number}"),
+    }
+}
+
+fn class(class: Option<ClassId>) -> String {
+    match class {
+        None => "of no class".into(),
+        Some(ClassId::DEFAULT) => "of the default class".into(),
+        Some(ClassId(number)) => format!("of class {number}"),
+    }
+}
+
+fn target(target: Target) -> String {
+    match target {
+        Target::Default => class(Some(ClassId::DEFAULT)),
+        Target::Class(named) => class(Some(named)),
+        Target::Machine(machine) => format!("called {}", named(machine)),
     }
 }
 
@@ -97,6 +131,13 @@ pub fn waiting(waiting: &Waiting, now: Time) -> String {
             let more = count - jobs.len() as u64;
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             format!("comes after {}{more}", named.join(", "))
+        }
+        Waiting::NoSuchMachines { target: asked } => format!("there is no machine {}", target(*asked)),
+        Waiting::Machines { target: asked, unreachable, paused, quarantined } => {
+            let parts = [(unreachable, "unreachable"), (paused, "paused"), (quarantined, "quarantined")];
+            let parts = parts.into_iter().filter(|(count, _)| **count > 0).map(|(count, why)| format!("{count} {why}"));
+            let parts: Vec<String> = parts.collect();
+            format!("no machine {} takes jobs: {}", target(*asked), parts.join(", "))
         }
         Waiting::NoSuchGpus { request: asked, count } => {
             format!("needs {}, only {} exist{}", request(asked), count.exist(), never(count))
@@ -217,11 +258,11 @@ fn end(end: &End) -> String {
 
 pub fn effect(effect: Effect) -> String {
     match effect {
-        Effect::Start { run, lease: had } => format!("-> start {run} on {}", lease(&had)),
-        Effect::Observe { run, ran: false } => format!("-> look for {run}"),
-        Effect::Observe { run, ran: true } => format!("-> look for {run}, which ran"),
-        Effect::Stop { run } => format!("-> stop {run}"),
-        Effect::Tidy { run } => format!("-> tidy up after {run}"),
+        Effect::Start { run, lease: had, .. } => format!("-> start {run} on {}", lease(&had)),
+        Effect::Observe { run, ran: false, .. } => format!("-> look for {run}"),
+        Effect::Observe { run, ran: true, .. } => format!("-> look for {run}, which ran"),
+        Effect::Stop { run, .. } => format!("-> stop {run}"),
+        Effect::Tidy { run, .. } => format!("-> tidy up after {run}"),
         Effect::Copy { job } => format!("-> copy the results of {job}"),
         Effect::EndCopy { job } => format!("-> no more of the copy of {job}"),
     }
@@ -232,6 +273,9 @@ pub fn refusal(refusal: Refusal) -> String {
         Refusal::NotLive(job) => format!("refused: {job} is not alive"),
         Refusal::WrongState(job) => format!("refused: {job} is in another state"),
         Refusal::Circular(job) => format!("refused: {job} would wait for itself"),
+        Refusal::NoSuchMachine(machine) => format!("refused: there is no {}", named(machine)),
+        Refusal::MachineBusy { machine, runs } => format!("refused: {runs} runs hold {}", named(machine)),
+        Refusal::OwnMachine => "refused: the own host stays".into(),
         Refusal::NoSuchGpus { missing, .. } => format!("refused: there is no GPU {missing}"),
     }
 }

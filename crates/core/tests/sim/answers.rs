@@ -19,6 +19,9 @@ pub fn refused_rightly(world: &World, hardware: &Hardware, command: &Command, re
             let there = missing.iter().find(|index| hardware.exists(*index));
             assert!(!missing.is_empty() && there.is_none(), "GPU {there:?} of {missing:?} is there");
         }
+        Refusal::NoSuchMachine(_) | Refusal::MachineBusy { .. } | Refusal::OwnMachine => {
+            panic!("{command:?} names no machine")
+        }
         Refusal::Circular(job) => {
             let Command::Revise(revision) = command else { panic!("{command:?} makes no circle") };
             assert!(comes_after(job, job, world, revision), "{job} would not wait for itself: {revision:?}");

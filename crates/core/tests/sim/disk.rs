@@ -137,7 +137,7 @@ impl Disk {
                 assert!(self.paused_gpus.remove(&(*machine, uuid.clone())), "{uuid} was not paused");
             }
             Event::RunEnded { run, outcome, at } => self.learn(*run, outcome, *at),
-            Event::CopyStopped { .. } | Event::MachineRead(_) | Event::DiskFull { .. } | Event::Stopping => {}
+            _ => {}
         }
     }
 

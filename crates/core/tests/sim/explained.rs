@@ -13,7 +13,7 @@ use nexus_core::explain::Explainer;
 use nexus_core::free::GpuCount;
 use nexus_core::ids::{JobId, MachineId, RunId};
 use nexus_core::job::{End, State};
-use nexus_core::machine::{Gpu, Machine, Obstacle};
+use nexus_core::machine::{Gpu, Machine, Obstacle, Standing};
 use nexus_core::policy::Policy;
 use nexus_core::request::{Request, Share, Vram};
 use nexus_core::run::{Outcome, Run};
@@ -119,6 +119,7 @@ impl Model {
                 assert!(*exist_mib < u64::from(*need_mib), "{} needs {need_mib} MiB of {exist_mib}", self.job);
                 self.machines(|machine| machine.ram_mib = machine.ram_mib.max((*need_mib).into()));
             }
+            Waiting::NoSuchMachines { .. } | Waiting::Machines { .. } => unreachable!("no machine is closed"),
             Waiting::Kept { .. } => unreachable!("nobody else waits"),
             Waiting::Next => unreachable!("nothing is in the way"),
         }
@@ -246,6 +247,7 @@ impl Model {
         let gpus = gpus.into_iter().map(gpu).collect();
         let (cpus, ram_mib) = (chance.below(8) as u32, chance.below(2000));
         let second = Machine { id: MachineId(1), name: "second".into(), cpus, ram_mib, gpus, ..first };
+        self.world.record(&Event::MachineAdded { machine: second.id, standing: Standing::default() });
         apply::report(&mut self.world, Report::Machine(second), &Policy::default(), self.now);
     }
 }

@@ -103,6 +103,7 @@ impl Hardware {
         Machine {
             id: MachineId::LOCAL,
             name: "local".into(),
+            reachable: true,
             cpus: CPUS,
             ram_mib: RAM_MIB,
             gpus: (0..MOST_GPUS).filter_map(gpu).collect(),

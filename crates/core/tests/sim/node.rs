@@ -55,9 +55,9 @@ impl Node {
         let delay = if chance.one_in(3) { chance.below(4_000) } else { chance.below(50) };
         let lands = later(now, delay);
         match effect {
-            Effect::Start { run, lease } => self.orders.push((lands, Order::Launch(*run, lease.clone()))),
-            Effect::Stop { run } => self.orders.push((lands, Order::Stop(*run))),
-            Effect::Observe { run, ran } => self.observe(*run, *ran, chance, now),
+            Effect::Start { run, lease, .. } => self.orders.push((lands, Order::Launch(*run, lease.clone()))),
+            Effect::Stop { run, .. } => self.orders.push((lands, Order::Stop(*run))),
+            Effect::Observe { run, ran, .. } => self.observe(*run, *ran, chance, now),
             Effect::Copy { job } => {
                 if self.copies.insert(*job) {
                     self.deliver(Report::CopyEnded { job: *job }, lifetime(chance), now);
@@ -67,7 +67,7 @@ impl Node {
                 assert!(self.copies.remove(job), "the copy of {job} ends, and never began");
                 self.reports.retain(|(_, report)| *report != Report::CopyEnded { job: *job });
             }
-            Effect::Tidy { run } => {
+            Effect::Tidy { run, .. } => {
                 let entry = self.ledger.get(*run);
                 assert!(entry.is_none_or(|entry| entry.ended.is_some()), "{run} is tidied away while it lives");
             }

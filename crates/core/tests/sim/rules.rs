@@ -334,6 +334,13 @@ fn job_of(event: &Event) -> Option<JobId> {
         | Event::QueueResumed
         | Event::GpuPaused { .. }
         | Event::GpuResumed { .. }
+        | Event::MachineAdded { .. }
+        | Event::MachineMoved { .. }
+        | Event::MachinePaused { .. }
+        | Event::MachineResumed { .. }
+        | Event::MachineQuarantined { .. }
+        | Event::MachineLeaving { .. }
+        | Event::MachineRemoved { .. }
         | Event::MachineRead(_)
         | Event::DiskFull { .. }
         | Event::Stopping => None,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nexus_core::apply::{Command, Edit, Revision};
 use nexus_core::event::{Needs, NewJob, Parent};
 use nexus_core::ids::{JobId, MachineId, SweepId};
-use nexus_core::request::{GpuSet, Model, Request, Same, Share, Vram};
+use nexus_core::request::{GpuSet, Model, Request, Same, Share, Target, Vram};
 use nexus_core::sweep::InSweep;
 use nexus_core::time::Time;
 
@@ -126,6 +126,8 @@ fn request(chance: &mut Chance) -> Request {
         on: chance.one_in(4).then_some(on),
         model: if chance.one_in(6) { Model::new(chance.pick(&["pretend", "tend a", "B", "none"])) } else { None },
         force: chance.one_in(6),
+        target: Target::Default,
+        driver: false,
         within: None,
     }
 }

@@ -2,7 +2,7 @@
 
 use nexus_api::problem::Problem;
 use nexus_core::apply::Refusal;
-use nexus_core::ids::JobId;
+use nexus_core::ids::{JobId, MachineId};
 
 use super::Engine;
 use crate::store::machine_name;
@@ -16,6 +16,14 @@ impl Engine {
                 let want = "jobs that do not wait for it themselves".into();
                 let value = format!("a job that waits for {id}");
                 return Problem::BadField { field: "after".into(), value, want };
+            }
+            // until the pool has names
+            Refusal::NoSuchMachine(machine) | Refusal::MachineBusy { machine, .. } => {
+                return Problem::NoSuchGpus { machine: machine_name(machine), missing: vec![], exist: vec![] };
+            }
+            Refusal::OwnMachine => {
+                let machine = machine_name(MachineId::LOCAL);
+                return Problem::NoSuchGpus { machine, missing: vec![], exist: vec![] };
             }
             Refusal::NoSuchGpus { machine, missing } => {
                 let known = self.world.machines().find(|known| known.id == machine);

@@ -161,6 +161,7 @@ mod tests {
             share: Some(nexus_core::run::HeldShare { milli, vram_mib }),
             cpus: 0,
             ram_mib: 0,
+            driver: false,
         };
         assert_eq!(part(&Lease { share: None, ..lease(0, None) }, Some(&card)), 1.0);
         assert_eq!(part(&lease(250, None), Some(&card)), 0.25);

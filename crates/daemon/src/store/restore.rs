@@ -151,6 +151,7 @@ fn run(row: &Row, id: RunId) -> rusqlite::Result<Run> {
             share: milli.map(|milli| HeldShare { milli, vram_mib }),
             cpus: row.get(10)?,
             ram_mib: row.get(17)?,
+            driver: false,
         },
         planned_at: Time(row.get(11)?),
         phase: match (pid, since) {

@@ -280,7 +280,7 @@ impl<'a> Writer<'a> {
             Event::GpuResumed { machine, uuid, .. } => {
                 self.run("DELETE FROM paused_gpus WHERE machine = ?1 AND uuid = ?2", [&machine_name(*machine), uuid])?;
             }
-            Event::MachineRead(_) | Event::DiskFull { .. } | Event::Stopping => {}
+            _ => {} // until the pool is on disk
         }
         Ok(())
     }
