@@ -99,6 +99,9 @@ pub struct JobSpec {
     /// Variables whose values are put in when it starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variables: Vec<String>,
+    /// On another machine too it has the submitter's whole environment.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub export_env: bool,
 }
 
 impl JobSpec {
@@ -137,6 +140,7 @@ impl JobSpec {
             sweep: None,
             params: BTreeMap::new(),
             variables: vec![],
+            export_env: false,
         }
     }
 }
@@ -193,6 +197,15 @@ pub struct JobRequest {
     pub grace_seconds: Option<u64>,
     /// May have paused GPUs too.
     pub force: bool,
+    /// Machines of this class; `default` where neither this nor `machine` says where.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// This machine alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+    /// It runs on the service's host, for a machine that is held for it as a whole: `{MACHINE}` is its address.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub driver: bool,
 }
 
 impl JobRequest {

@@ -17,6 +17,7 @@ pub mod job_file;
 pub mod jobs;
 pub mod left;
 pub mod log;
+pub mod machines;
 pub mod nearest;
 pub mod paths;
 pub mod problem;

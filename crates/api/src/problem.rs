@@ -22,6 +22,28 @@ pub enum Problem {
         selector: String,
         error: String,
     },
+    /// A machine that is not in the pool; the one most like it that is.
+    NoSuchMachine {
+        name: String,
+        near: Option<String>,
+    },
+    /// A machine of this name is in the pool already.
+    MachineExists {
+        name: String,
+        address: Option<String>,
+    },
+    /// Jobs hold something of it.
+    MachineBusy {
+        name: String,
+        jobs: Vec<String>,
+    },
+    /// The service's own host is always there.
+    OwnMachine,
+    /// Its line is lost, and what was asked for is there.
+    Unreachable {
+        machine: String,
+        why: String,
+    },
     /// GPUs that a machine does not have, and those that it has.
     NoSuchGpus {
         machine: String,
@@ -187,6 +209,11 @@ impl Problem {
                 selector => format!("nothing matches {selector}"),
             },
             Problem::BadSelector { selector, .. } => format!("{selector} selects nothing"),
+            Problem::NoSuchMachine { name, .. } => format!("there is no machine {name}"),
+            Problem::MachineExists { name, .. } => format!("there is a machine {name} already"),
+            Problem::MachineBusy { name, .. } => format!("{name} cannot be removed"),
+            Problem::OwnMachine => "local cannot be removed".into(),
+            Problem::Unreachable { machine, .. } => format!("{machine} cannot be reached"),
             Problem::NoSuchGpus { machine, missing, .. } => {
                 let place = if machine == "local" { String::new() } else { format!(" on {machine}") };
                 format!("there is no GPU {}{place}", list(missing))
@@ -265,6 +292,16 @@ impl Problem {
             | Problem::NoWeb { error, .. }
             | Problem::Internal { error } => error.clone(),
             Problem::Database { path, error } => format!("{path}: {error}"),
+            Problem::MachineExists { address, .. } => match address {
+                Some(address) => format!("its address is {address}"),
+                None => "it is the service's own host".into(),
+            },
+            Problem::MachineBusy { jobs, .. } => match jobs.as_slice() {
+                [one] => format!("job {one} is on it"),
+                several => format!("{} jobs are on it", several.len()),
+            },
+            Problem::OwnMachine => "it is the service's own host".into(),
+            Problem::Unreachable { why, .. } => why.clone(),
             Problem::NoSuchGpus { exist, .. } => match exist.as_slice() {
                 [] => "there are no GPUs at all".into(),
                 [one] => format!("there is only GPU {one}"),
@@ -307,6 +344,7 @@ impl Problem {
             }
             Problem::NoSuchJob { .. }
             | Problem::NothingMatches { .. }
+            | Problem::NoSuchMachine { .. }
             | Problem::NoSuchVariable { .. }
             | Problem::NoLog { .. }
             | Problem::NotIn
@@ -320,6 +358,14 @@ impl Problem {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Problem::NoSuchJob { .. } | Problem::NothingMatches { .. } => "nexus ls, nexus history".into(),
+            Problem::NoSuchMachine { near: Some(near), .. } => format!("did you mean {near}? nexus machine ls"),
+            Problem::NoSuchMachine { near: None, .. } => "nexus machine ls, nexus machine add [user@]host".into(),
+            Problem::MachineExists { .. } => "--name gives it another name".into(),
+            Problem::MachineBusy { name, .. } => {
+                format!("nexus machine rm {name} --drain waits for them, --kill ends them")
+            }
+            Problem::OwnMachine => "nexus machine pause local keeps jobs off it".into(),
+            Problem::Unreachable { machine, .. } => format!("nexus machine show {machine}"),
             Problem::NoSuchGpus { .. } => "nexus gpus".into(),
             Problem::WrongState { id, verb, state, .. } => match (verb.as_str(), state) {
                 ("kill", State::Held | State::Queued) => format!("nexus remove {id}"),

@@ -7,6 +7,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::amount::GpuAmount;
 use crate::jobs::Job;
+use crate::machines::InPool;
 use crate::run_dir::ScreenSession;
 
 /// `GET /v1/service`
@@ -81,8 +82,8 @@ pub struct RecentFailure {
     pub last_line: Option<String>,
 }
 
-/// A machine as it is right now; `GET /v1/gpus` lists them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+/// A machine as it is right now; `GET /v1/machines` and `/v1/gpus` list them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Machine {
     pub name: String,
     pub cpus: u32,
@@ -90,6 +91,9 @@ pub struct Machine {
     /// Why GPUs cannot be read at all.
     #[serde(default)]
     pub error: Option<String>,
+    /// What follows is only said of machines in a pool: absent where the service's own host is all there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<InPool>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

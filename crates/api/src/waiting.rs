@@ -62,6 +62,21 @@ pub enum Waiting {
         need_mib: u64,
         free_mib: u64,
     },
+    /// There are machines for it, and none takes jobs now.
+    Machines {
+        /// Those of this class,
+        class: Option<String>,
+        /// or this one.
+        machine: Option<String>,
+        unreachable: u32,
+        paused: u32,
+        quarantined: u32,
+    },
+    /// There is no such machine: none of this class, or none of this name any more.
+    NoSuchMachines {
+        class: Option<String>,
+        machine: Option<String>,
+    },
     Next,
 }
 

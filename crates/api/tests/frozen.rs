@@ -15,11 +15,12 @@ use nexus_api::history_import::TakenOver;
 use nexus_api::import::{Import, ImportReport, ImportText, Watch, Watching};
 use nexus_api::jobs::{Job, JobDetail, JobSpec, Move, Note, Submitted, Waiting};
 use nexus_api::left::{CopyResults, Results};
+use nexus_api::machines::{NewMachine, OnMachines};
 use nexus_api::problem::Problem;
 use nexus_api::report::{Group, Tag, TagJobs};
 use nexus_api::run_dir::{self, ExitRecord, RunSpec, Said, ShimMessage, Started};
 use nexus_api::screens::Screen;
-use nexus_api::service::{GpuPast, Service, StartReport, Status};
+use nexus_api::service::{GpuPast, Machine, Service, StartReport, Status};
 use nexus_api::sweeps::SweepPlanned;
 use nexus_api::variables::{SetVariable, Variable};
 use nexus_api::web::{Web, WebOn};
@@ -123,6 +124,12 @@ const SAMPLES: &[Sample] = &[
     ("exported_dependency", reads_and_writes::<Exported>),
     ("taken_over", reads_and_writes::<TakenOver>),
     ("problems_logs", reads_and_writes::<Vec<Problem>>),
+    ("problems_machines", reads_and_writes::<Vec<Problem>>),
+    ("machine", reads_and_writes::<Machine>),
+    ("new_machine", reads_and_writes::<NewMachine>),
+    ("on_machines", reads_and_writes::<OnMachines>),
+    ("job_spec_pool", reads_and_writes::<Vec<JobSpec>>),
+    ("jobs_waiting_for_machines", reads_and_writes::<Vec<Job>>),
     ("run_spec_out_dir", reads_and_writes::<RunSpec>),
     ("job_spec_out_dir", reads_and_writes::<JobSpec>),
     ("job_detail_out_dir", reads_and_writes::<JobDetail>),
@@ -218,7 +225,8 @@ fn a_job_has_the_fields_scripts_rely_on_and_none_is_left_out() {
 
 #[test]
 fn samples_show_every_state_and_every_way_to_wait() {
-    let jobs = ["jobs_waiting", "jobs_waiting_for_shares", "jobs_ended"].map(read::<Vec<Job>>).concat();
+    let samples = ["jobs_waiting", "jobs_waiting_for_shares", "jobs_waiting_for_machines", "jobs_ended"];
+    let jobs = samples.map(read::<Vec<Job>>).concat();
     let jobs = jobs.into_iter().chain([read::<Job>("job_running"), read::<Job>("job_starting")]).collect::<Vec<_>>();
     for state in nexus_api::jobs::State::ALL {
         assert!(jobs.iter().any(|job| job.state == state), "no sample is {}", state.word());
@@ -226,7 +234,7 @@ fn samples_show_every_state_and_every_way_to_wait() {
     }
     let ways: BTreeSet<String> =
         jobs.iter().filter_map(|job| Some(value_of(job.waiting.as_ref()?)["kind"].to_string())).collect();
-    assert_eq!(ways.len(), 13, "{ways:?}");
+    assert_eq!(ways.len(), 15, "{ways:?}");
 }
 
 #[test]
@@ -249,10 +257,10 @@ fn an_exported_job_says_its_format_first_and_then_what_every_listing_says() {
 fn samples_show_every_problem_and_each_has_words() {
     let further = ["problems_terminal", "problems_time_limit", "problems_submit", "problems_checkpoints"];
     let samples = [further.map(read::<Vec<Problem>>).concat(), read("problems_variables")].concat();
-    let samples =
-        [samples, read("problems"), read("problems_logs"), read("problems_watch"), read("problems_web")].concat();
+    let others = ["problems", "problems_logs", "problems_watch", "problems_web", "problems_machines"];
+    let samples = [samples, others.map(read::<Vec<Problem>>).concat()].concat();
     let shown: BTreeSet<u32> = samples.iter().map(number_of).collect();
-    assert_eq!(shown, (1..=36).collect(), "a problem lacks a sample");
+    assert_eq!(shown, (1..=41).collect(), "a problem lacks a sample");
     for problem in samples {
         assert!(!problem.title().is_empty(), "{problem:?}");
         assert!(problem.why().is_none_or(|why| !why.is_empty()), "{problem:?}");
@@ -338,6 +346,11 @@ fn number_of(problem: &Problem) -> u32 {
         Problem::Busy { .. } => 34,
         Problem::TooMuch { .. } => 35,
         Problem::NoWeb { .. } => 36,
+        Problem::NoSuchMachine { .. } => 37,
+        Problem::MachineExists { .. } => 38,
+        Problem::MachineBusy { .. } => 39,
+        Problem::OwnMachine => 40,
+        Problem::Unreachable { .. } => 41,
     }
 }
 

@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     attach, cancel, completions, config, demo, doctor, edit, export, first, forget, gpus, help, history, hold, import,
-    kill, logs, ls, pause, queue, release, remove, report, rerun, restart, results, resume, run, screens, service,
+    kill, logs, ls, machine, pause, queue, release, remove, report, rerun, restart, results, resume, run, screens, service,
     show, simulate, start, status, stop, sweep, tag, var, wait, web, why,
 };
 use crate::typed::AddArgs;
@@ -71,6 +71,7 @@ pub enum Verb {
     Restart(restart::RestartArgs),
     Config(config::ConfigArgs),
     Var(var::VarArgs),
+    Machine(machine::MachineArgs),
     Doctor(doctor::DoctorArgs),
     Demo(demo::DemoArgs),
     Completions(completions::CompletionsArgs),

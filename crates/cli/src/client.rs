@@ -13,6 +13,7 @@ use nexus_api::import::{Import, Imported, Watch, Watched, Watching};
 use nexus_api::jobs::{Action, Job, JobDetail, JobQuery, JobSpec, OnJobs, Rerun, Submitted};
 use nexus_api::left::{CopyResults, Results};
 use nexus_api::log::{self, Place};
+use nexus_api::machines::{MachineAction, NewMachine, OnMachines};
 use nexus_api::paths::Home;
 use nexus_api::report::{By, Group, Tag, TagJobs};
 use nexus_api::screens::Screen;
@@ -67,6 +68,24 @@ impl Client {
     /// Sums over the jobs of a query.
     pub async fn sums(&self, by: By, query: &JobQuery) -> Result<Vec<Group>, CliError> {
         self.get(&asked("/v1/report", Some(("by", by.word())), query)).await
+    }
+
+    pub async fn machines(&self) -> Result<Vec<Machine>, CliError> {
+        self.get("/v1/machines").await
+    }
+
+    pub async fn machine(&self, name: &str) -> Result<Machine, CliError> {
+        self.get(&format!("/v1/machines/{}", encode(name))).await
+    }
+
+    /// It is called from now on; how that goes is asked for.
+    pub async fn add_machine(&self, new: &NewMachine) -> Result<Machine, CliError> {
+        self.post("/v1/machines", new).await
+    }
+
+    /// The machines as they are then, or were before they went.
+    pub async fn on_machines(&self, action: MachineAction, on: &OnMachines) -> Result<Vec<Machine>, CliError> {
+        self.post(&format!("/v1/machines/{}", action.word()), on).await
     }
 
     pub async fn tags(&self) -> Result<Vec<Tag>, CliError> {

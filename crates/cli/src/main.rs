@@ -41,7 +41,7 @@ use clap::{CommandFactory, Parser};
 use crate::app::App;
 use crate::commands::{
     add, cancel, completions, config, demo, doctor, edit, first, forget, gpus, help, history, hold, import, kill, logs,
-    ls, pause, queue, release, remove, report, rerun, restart, results, resume, service, show, simulate, status, stop,
+    ls, machine, pause, queue, release, remove, report, rerun, restart, results, resume, service, show, simulate, status, stop,
     sweep, tag, var, wait, why,
 };
 use crate::error::{CliError, code};
@@ -141,6 +141,7 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
         Verb::Stop(args) => stop::run(args, app).await,
         Verb::Restart(args) => restart::run(args, app).await,
         Verb::Var(args) => var::run(args, app).await,
+        Verb::Machine(args) => machine::run(args, app).await,
         Verb::Config(args) => config::run(args, app).await,
         Verb::Doctor(args) => doctor::run(args, app).await,
         Verb::Demo(_) | Verb::Completions(_) | Verb::Help(_) | Verb::Service(_) => {

@@ -66,6 +66,7 @@ pub fn resolve(args: &AddArgs, around: Surroundings) -> Result<JobSpec, Usage> {
         results,
         extract: values::extract(&args.extract)?,
         gpu_arg: args.gpu_arg.as_deref().map(values::gpu_arg).transpose()?,
+        export_env: args.export_env,
         ..JobSpec::new(command, cwd)
     })
 }
@@ -84,7 +85,14 @@ pub fn command(words: &[String], escaped: bool) -> Result<Command, Usage> {
 }
 
 fn request(args: &AddArgs) -> Result<JobRequest, Usage> {
-    let gpus = args.gpus.as_deref().map(values::gpus).transpose()?;
+    if args.class.is_some() && args.machine.is_some() {
+        return Err(Usage::new("--class and --machine both say where it runs", "leave out one of them"));
+    }
+    // A driver job runs here, and has all of the machine that is held for it.
+    let gpus = match &args.gpus {
+        None if args.driver => Some(GpuAmount::NONE),
+        typed => typed.as_deref().map(values::gpus).transpose()?,
+    };
     let amount = gpus.unwrap_or(GpuAmount::ONE);
     let on = allowed(&args.on)?;
     let vram = args.vram.as_deref().map(values::vram).transpose()?;
@@ -124,6 +132,9 @@ fn request(args: &AddArgs) -> Result<JobRequest, Usage> {
         signal,
         grace_seconds,
         force: args.force,
+        class: args.class.as_deref().map(|name| named("--class", name)).transpose()?,
+        machine: args.machine.as_deref().map(|name| named("--machine", name)).transpose()?,
+        driver: args.driver,
     })
 }
 

@@ -40,6 +40,15 @@ pub struct AddArgs {
     /// GPUs it may use, as in 0-3,5
     #[arg(long, value_name = "GPUS")]
     pub on: Vec<String>,
+    /// Machines of this class may run it [default: default]
+    #[arg(long, value_name = "CLASS")]
+    pub class: Option<String>,
+    /// Only this machine may run it; local is the service's own
+    #[arg(long, value_name = "NAME")]
+    pub machine: Option<String>,
+    /// Runs it on the service's host, with a machine held for it as a whole; {MACHINE} is that one's address
+    #[arg(long)]
+    pub driver: bool,
     /// Lower runs first, may be negative
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub priority: i32,
@@ -73,6 +82,9 @@ pub struct AddArgs {
     /// Sets the variables of a file with lines NAME=value
     #[arg(long, value_name = "FILE")]
     pub env_file: Vec<PathBuf>,
+    /// Takes this whole environment along to other machines, which have their own otherwise
+    #[arg(long)]
+    pub export_env: bool,
     /// Runs it in this conda environment, a name or a folder; by conda, mamba or micromamba
     #[arg(long, value_name = "ENV")]
     pub conda: Option<String>,

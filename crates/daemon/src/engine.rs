@@ -6,6 +6,7 @@
 mod gpus;
 mod history;
 mod import;
+mod machines;
 mod message;
 mod once;
 mod refused;
@@ -16,24 +17,22 @@ mod sweep;
 mod tags;
 mod variables;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use nexus_api::problem::Problem;
-use nexus_api::run_dir::of_run;
+use nexus_api::run_dir::{RunSpec, of_run};
 use nexus_core::apply::{self, Command, Report};
 use nexus_core::decide::decide;
 use nexus_core::event::Event;
-use nexus_core::ids::{JobId, RunId};
-use nexus_core::machine::Machine;
+use nexus_core::ids::{JobId, MachineId, RunId};
 use nexus_core::reconcile::{Effect, Seen, reconcile};
-use nexus_core::request::GpuSet;
-use nexus_core::run::Outcome;
+use nexus_core::run::{Lease, Outcome};
 use nexus_core::world::World;
-use nexus_node::{Node, RunPlace};
+use nexus_node::RunPlace;
 
 use crate::config::Config;
 use crate::events::Events;
@@ -42,13 +41,16 @@ use crate::home::Reserve;
 use crate::ids::IdMaker;
 use crate::launch::RunSpecs;
 use crate::metrics::Metrics;
+use crate::mirrors::Mirrors;
 use crate::narrate::{self, Narrator};
+use crate::pool::{Lines, Pool};
 use crate::readings::Readings;
 use crate::results::Copier;
 use crate::service_log::ServiceLog;
 use crate::store::{Batch, Store, StoreError};
 use crate::{clock, home};
 use gpus::Watched;
+use machines::Asked;
 
 /// Inputs that share one transaction at most.
 const BATCH_LIMIT: usize = 4096;
@@ -72,6 +74,7 @@ const TIDIED_TOGETHER: usize = 64;
 const COMPANY: Duration = Duration::from_millis(5);
 
 pub use import::{ImportLine, ImportOrder};
+pub use machines::{AddMachine, Calls};
 pub use message::{Message, Reply};
 pub use once::Once;
 pub use revise::{Revision, Slot};
@@ -84,11 +87,14 @@ pub struct Engine {
     pub outbox: Sender<Message>,
     pub store: Store,
     pub world: World,
-    pub machine: Machine,
-    pub gpus: Gpus,
+    pub pool: Pool,
+    /// The same lines for those who read over them.
+    pub lines: Arc<Lines>,
+    pub mirrors: Mirrors,
+    /// How machines are called.
+    pub calls: Calls,
     /// None while GPUs are simulated.
     pub watched: Option<Watched>,
-    pub node: Node,
     pub copier: Copier,
     pub specs: RunSpecs,
     pub log: ServiceLog,
@@ -149,7 +155,7 @@ impl Engine {
     pub fn run(mut self) -> (World, Gpus) {
         let mut watch = Watch {
             seen: Seen::default(),
-            narrator: Narrator::of(&self.world),
+            narrator: Narrator::of(&self.world, &self.pool.names),
             rest_until: None,
             clear_at: None,
             tidied: Vec::new(),
@@ -157,11 +163,8 @@ impl Engine {
         };
         self.log.write(&["Service started".into()]);
         self.reserve.keep();
-        match self.store.untidy_runs() {
-            Ok(runs) => self.node.tidy_leftovers(runs.into_iter().map(|run| self.run_place(run)).collect()),
-            // They lie in nobody's way: the next start finds them.
-            Err(error) => self.log.write(&[format!("Error: {}", error.problem())]),
-        }
+        self.tidy_leftovers();
+        self.call_all();
         let mut turn = Turn::default();
         for message in self.first_look(&mut turn, &mut watch) {
             self.take(message, &mut turn, &mut watch);
@@ -173,14 +176,14 @@ impl Engine {
                     self.store.clear_leftovers();
                 }
                 self.log.write(&["Service stopped".into()]);
-                return (self.world, self.gpus);
+                return self.known();
             }
             turn = Turn::default();
             match self.inbox.recv_timeout(self.patience(&watch)) {
                 Ok(message) => self.take(message, &mut turn, &mut watch),
                 Err(RecvTimeoutError::Timeout) if self.store.has_leftovers() => self.store.clear_leftovers(),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return (self.world, self.gpus),
+                Err(RecvTimeoutError::Disconnected) => return self.known(),
             }
             self.clear_overdue(&mut watch);
             self.take_waiting(&mut turn, &mut watch);
@@ -238,11 +241,23 @@ impl Engine {
                 self.report(report, turn, watch);
             }
             Message::Copied(ended) => self.copy_ended(ended, turn, watch),
-            Message::Tidied(run) => watch.tidied.push(run),
-            Message::Gpus(reading) => self.gpus_read(reading, turn, watch),
+            Message::Tidied(run) => {
+                self.mirrors.forget(run);
+                watch.tidied.push(run);
+            }
+            Message::Gpus(reading) => self.gpus_read(MachineId::LOCAL, reading, turn, watch),
             Message::Config(config) => self.follow(*config, turn, watch),
             Message::Log(lines) => self.log.write(&lines),
-            Message::Ask(question) => question(&self.world, &self.gpus, &self.specs.config.policy),
+            Message::Machine { machine, news } => self.news(machine, news, turn, watch),
+            Message::AddMachine { new, reply } => {
+                let added = self.add_machine(*new, turn);
+                turn.answer(reply, added);
+            }
+            Message::MoveMachines { machines, class, reply } => {
+                let moved = self.move_machines(machines, &class, turn);
+                turn.answer(reply, moved);
+            }
+            Message::Ask(question) => question(&self.world, &self.pool, &self.specs.config.policy),
             Message::Submit { specs, note, once, reply } => {
                 let ids = self.submit_once(specs, once, turn);
                 turn.batch.meta.extend(ids.as_ref().ok().zip(note).map(|(ids, note)| note(ids)));
@@ -332,7 +347,7 @@ impl Engine {
             *ran = watch.missing.remove(run);
         }
         if let Report::Ended { run, outcome: Outcome::MachineError { .. }, .. } = &report {
-            self.gpus.never_held(self.leased(*run));
+            self.never_held(*run);
         }
         watch.seen.report(&report);
         let policy = &self.specs.config.policy;
@@ -342,10 +357,11 @@ impl Engine {
     /// Jobs that run keep what they were started with.
     fn follow(&mut self, config: Config, turn: &mut Turn, watch: &mut Watch) {
         self.log.limit(config.log_max_size, config.log_keep);
-        let other_gpus = config.gpus != self.specs.config.gpus;
+        let gpus_of = |config: &Config| (config.gpus.clone(), config.usual_gpus.clone(), config.machines.clone());
+        let other_gpus = gpus_of(&config) != gpus_of(&self.specs.config);
         self.specs.follow(config);
         if other_gpus {
-            self.look_at_gpus(turn, watch);
+            self.look_at_all(turn, watch);
         }
     }
 
@@ -358,7 +374,7 @@ impl Engine {
         if !turn.batch.is_empty() || watch.tidied.len() >= TIDIED_TOGETHER {
             turn.batch.tidied = std::mem::take(&mut watch.tidied);
         }
-        turn.batch.simulated = self.simulated();
+        turn.batch.simulated = self.pool.simulated();
         turn.batch.log_dir.clone_from(&self.specs.log_dir);
         if !turn.batch.is_empty()
             && let Err(error) = self.commit(&turn.batch)
@@ -373,6 +389,7 @@ impl Engine {
         }
         if watch.rest_until.is_none_or(|at| at <= Instant::now()) {
             watch.rest_until = None;
+            self.keep_members(&turn);
             let effects = reconcile(&self.world, &mut watch.seen);
             self.act(effects, watch);
         }
@@ -404,12 +421,12 @@ impl Engine {
         self.log.write(&turn.lines);
         self.log.write(&[format!("Error: {problem}")]);
         self.world = self.restored();
-        self.world.record(&Event::MachineRead(self.machine.clone()));
+        self.members_again();
         if stopping {
             self.world.record(&Event::Stopping);
         }
         watch.seen = Seen::default();
-        watch.narrator = Narrator::of(&self.world);
+        watch.narrator = Narrator::of(&self.world, &self.pool.names);
         watch.rest_until = Some(Instant::now() + AFTER_FAILURE);
         for reply in turn.replies {
             reply(Err(problem.clone()));
@@ -419,10 +436,11 @@ impl Engine {
     /// The World as it is on disk, however long the disk takes to be readable again.
     fn restored(&mut self) -> World {
         loop {
-            let restored = self.store.restore().and_then(|world| Ok((world, self.store.variables_set()?)));
+            let restored =
+                self.store.restore().and_then(|world| Ok((world, self.store.variables_set()?, self.store.names()?)));
             match restored {
-                Ok((world, variables)) => {
-                    self.variables = variables;
+                Ok((world, variables, names)) => {
+                    (self.variables, self.pool.names) = (variables, names);
                     return world;
                 }
                 Err(error) => {
@@ -439,46 +457,43 @@ impl Engine {
         free(&self.home_dir).min(free(&self.specs.log_dir))
     }
 
-    fn simulated(&self) -> GpuSet {
-        self.machine.gpus.iter().filter(|gpu| gpu.simulated).map(|gpu| gpu.index).collect()
-    }
-
     fn act(&mut self, effects: Vec<Effect>, watch: &mut Watch) {
-        let (mut starts, mut observes, mut stops, mut tidies) = (vec![], vec![], vec![], vec![]);
+        let mut asked: BTreeMap<MachineId, Asked> = BTreeMap::new();
         for effect in effects {
             match effect {
-                Effect::Start { run, lease, .. } => match self.store.launch(run) {
-                    Ok(Some(launch)) if launch.hidden.len() < launch.spec.variables.len() => {
-                        self.start_failed(run, "a variable that it needs is gone".into());
-                    }
-                    Ok(Some(launch)) => starts.push(self.specs.run_spec(run, &lease, launch, &self.machine.gpus)),
-                    Ok(None) => self.start_failed(run, "its record is gone".into()),
-                    Err(error) => self.start_failed(run, error.problem().to_string()),
+                Effect::Start { run, lease, machine } => match self.run_spec(run, &lease, machine) {
+                    Ok(spec) => asked.entry(machine).or_default().starts.push(spec),
+                    Err(why) => self.start_failed(run, why),
                 },
-                Effect::Observe { run, ran, .. } => {
+                Effect::Observe { run, ran, machine } => {
                     if ran {
                         watch.missing.insert(run);
                     }
-                    observes.push(self.run_place(run));
+                    asked.entry(machine).or_default().observes.extend(self.run_place(run, machine));
                 }
-                Effect::Stop { run, .. } => stops.push(self.run_place(run)),
-                Effect::Tidy { run, .. } => tidies.push(self.run_place(run)),
+                Effect::Stop { run, machine } => {
+                    asked.entry(machine).or_default().stops.extend(self.run_place(run, machine));
+                }
+                Effect::Tidy { run, machine } => {
+                    asked.entry(machine).or_default().tidies.extend(self.run_place(run, machine));
+                }
                 Effect::Copy { job } => self.begin_copy(job),
                 Effect::EndCopy { job } => self.copier.settle(job),
             }
         }
-        if !starts.is_empty() {
-            self.node.start(starts);
+        for (machine, asked) in asked {
+            self.ask_of(machine, asked);
         }
-        if !observes.is_empty() {
-            self.node.observe(observes);
+    }
+
+    fn run_spec(&mut self, run: RunId, lease: &Lease, machine: MachineId) -> Result<RunSpec, String> {
+        let launch = self.store.launch(run).map_err(|error| error.problem().to_string())?;
+        let launch = launch.ok_or("its record is gone")?;
+        if launch.hidden.len() < launch.spec.variables.len() {
+            return Err("a variable that it needs is gone".into());
         }
-        if !stops.is_empty() {
-            self.node.stop(stops);
-        }
-        if !tidies.is_empty() {
-            self.node.tidy(tidies);
-        }
+        let site = self.pool.site(machine, lease).ok_or("there is no line to its machine")?;
+        Ok(self.specs.run_spec(run, lease, launch, &site))
     }
 
     fn start_failed(&self, run: RunId, error: String) {
@@ -487,10 +502,25 @@ impl Engine {
         self.outbox.send(Message::Report(report)).expect("the engine holds the receiving end");
     }
 
-    fn run_place(&self, run: RunId) -> RunPlace {
+    /// The run's directory on the machine that it is on; none while that is not known.
+    fn run_place(&self, run: RunId, machine: MachineId) -> Option<RunPlace> {
+        let dir = match machine {
+            MachineId::LOCAL => self.dir_here(run),
+            other => of_run(&self.pool.member(other)?.logs()?, run.job.as_str(), run.number),
+        };
+        Some(RunPlace { run, dir })
+    }
+
+    /// Where its logs are on this machine, or are brought to.
+    fn dir_here(&self, run: RunId) -> PathBuf {
         let stored = self.store.run_dir(run).ok().flatten();
-        let dir = stored.unwrap_or_else(|| of_run(&self.specs.log_dir, run.job.as_str(), run.number));
-        RunPlace { run, dir }
+        stored.unwrap_or_else(|| of_run(&self.specs.log_dir, run.job.as_str(), run.number))
+    }
+
+    /// What is known at the end, without the machines.
+    fn known(mut self) -> (World, Gpus) {
+        let local = self.pool.members.remove(&MachineId::LOCAL).expect("it is always there");
+        (self.world, local.gpus)
     }
 
     fn tell(&mut self, batch: &Batch, mut lines: Vec<String>, watch: &mut Watch) {
@@ -506,8 +536,8 @@ impl Engine {
                 None => self.store.command(job).unwrap_or_default(),
             };
             let sweep = |sweep| self.store.sweep_name(sweep).ok().flatten().unwrap_or_default();
-            lines.extend(watch.narrator.line(event, now, command, sweep));
-            if let Some(what) = narrate::told(event, &self.world) {
+            lines.extend(watch.narrator.line(event, now, command, sweep, &self.pool.names));
+            if let Some(what) = narrate::told(event, &self.world, &self.pool.names) {
                 self.events.publish(what);
             }
         }

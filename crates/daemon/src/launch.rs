@@ -6,10 +6,12 @@ use nexus_api::command::Command;
 use nexus_api::env::{Env, is_reserved};
 use nexus_api::jobs::{JobSpec, Session};
 use nexus_api::run_dir::{self, EnvFile, RunSpec, ScreenSpec, Warning};
+use nexus_api::template;
 use nexus_core::ids::RunId;
 use nexus_core::machine::Gpu;
 use nexus_core::request::GpuSet;
 use nexus_core::run::Lease;
+use nexus_node::line::Hello;
 
 use crate::config::{Config, Visible};
 use crate::store::Launch;
@@ -17,6 +19,18 @@ use crate::{activation, clock, gpu_arg, script};
 
 /// Window of a job whose submitter had none.
 const USUAL_WINDOW: (u16, u16) = (120, 40);
+
+/// What a run depends on where it is to be.
+pub struct Site<'a> {
+    /// Of the machine.
+    pub name: &'a str,
+    /// Those of the machine that it holds: the lease names them by number.
+    pub gpus: &'a [Gpu],
+    /// None on the service's own host.
+    pub remote: Option<&'a Hello>,
+    /// Of the machine that it holds, as it was given.
+    pub address: Option<&'a str>,
+}
 
 /// What is the same for every run of this service.
 pub struct RunSpecs {
@@ -49,8 +63,43 @@ impl RunSpecs {
         self.config = config;
     }
 
-    /// `gpus` are those of the machine: the lease names them by number.
-    pub fn run_spec(&self, run: RunId, lease: &Lease, launch: Launch, gpus: &[Gpu]) -> RunSpec {
+    pub fn run_spec(&self, run: RunId, lease: &Lease, launch: Launch, site: &Site) -> RunSpec {
+        match (site.remote, lease.driver) {
+            (None, false) => self.own_spec(run, lease, launch, site.gpus),
+            // What it holds is elsewhere: here it has no GPU.
+            (_, true) => {
+                let lease = Lease { gpus: GpuSet::EMPTY, share: None, ram_mib: 0, ..lease.clone() };
+                self.own_spec(run, &lease, told_machine(launch, site.address), &[])
+            }
+            (Some(hello), false) => {
+                let launch = sent(run, told_machine(launch, site.address), hello, &self.config.pass_env);
+                let spec = self.there(site.name, hello).own_spec(run, lease, launch, site.gpus);
+                RunSpec { login_env: true, project_link: None, ..spec }
+            }
+        }
+    }
+
+    /// The same where runs are on another machine.
+    fn there(&self, name: &str, hello: &Hello) -> RunSpecs {
+        let mut config = self.config.clone();
+        config.gpus = config.gpus_of(name).clone();
+        // A file of this machine.
+        config.env_file = None;
+        let bash = hello.bash.clone().unwrap_or_else(|| "/bin/sh".into());
+        let shell = if config.shell == "bash" { bash.clone() } else { PathBuf::from(&config.shell) };
+        RunSpecs {
+            log_dir: hello.logs.clone(),
+            shell,
+            activator: bash,
+            config,
+            screens: hello.screens.clone(),
+            checkpoints: hello.checkpoints.clone(),
+            results: hello.results.clone(),
+        }
+    }
+
+    /// For this machine; `gpus` are its own.
+    fn own_spec(&self, run: RunId, lease: &Lease, launch: Launch, gpus: &[Gpu]) -> RunSpec {
         let gpu_arg = launch.spec.gpu_arg.clone().filter(|_| !lease.gpus.is_empty());
         let visible = match gpu_arg {
             Some(_) => self.visible(all_up_to_the_last(lease.gpus, gpus), gpus),
@@ -170,6 +219,31 @@ impl RunSpecs {
     }
 }
 
+/// For another machine: with its directory there, and of the environment what is to be sent. The rest is the login
+/// environment of that machine.
+fn sent(run: RunId, launch: Launch, hello: &Hello, pass: &[String]) -> Launch {
+    let spec = &launch.spec;
+    let is_sent = |name: &String| spec.export_env || spec.env_given.contains(name) || pass.contains(name);
+    let env = launch.env.iter().filter(|(name, _)| is_sent(name)).map(|(name, value)| (name.clone(), value.clone()));
+    let secrets = launch.secrets.iter().filter(|(name, _)| is_sent(name));
+    Launch {
+        dir: run_dir::of_run(&hello.logs, run.job.as_str(), run.number),
+        env: env.collect::<Env>().into(),
+        secrets: secrets.map(|(name, value)| (name.clone(), value.clone())).collect(),
+        ..launch
+    }
+}
+
+/// `{MACHINE}` in its command is the address of the machine that it is on, or that is held for it.
+fn told_machine(mut launch: Launch, address: Option<&str>) -> Launch {
+    let told = |text: &String| template::fill(text, |name| address.filter(|_| name == "MACHINE"));
+    launch.spec.command = match &launch.spec.command {
+        Command::Shell(text) => Command::Shell(told(text)),
+        Command::Argv(words) => Command::Argv(words.iter().map(told).collect()),
+    };
+    launch
+}
+
 /// Where the folder of a job with a project is found by that and its name, or its sweep's.
 fn project_link(run: RunId, launch: &Launch) -> Option<PathBuf> {
     let (id, spec) = (run.job.to_string(), &launch.spec);
@@ -283,7 +357,8 @@ mod tests {
             ram_mib: 0,
             driver: false,
         };
-        specs.run_spec("abc.1".parse().unwrap(), &lease, launch, gpus)
+        let site = Site { name: "local", gpus, remote: None, address: None };
+        specs.run_spec("abc.1".parse().unwrap(), &lease, launch, &site)
     }
 
     #[test]

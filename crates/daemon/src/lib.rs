@@ -3,6 +3,7 @@
 //! Prints nothing: what it has to say goes to service.log, to clients, or to whoever started it.
 
 pub mod activation;
+mod backend;
 mod checks;
 mod clock;
 pub mod config;
@@ -20,12 +21,16 @@ mod import;
 mod inbox;
 mod launch;
 mod metrics;
+mod mirrors;
 mod models;
+mod names;
 mod narrate;
 mod own_env;
+mod pool;
 mod queue_edit;
 mod readings;
 mod reload;
+mod reports;
 mod results;
 mod same;
 mod script;
@@ -42,4 +47,5 @@ mod watch_file;
 mod web;
 mod words;
 
+pub use backend::ssh::binary::is_own;
 pub use start::{Options, check_config, run};

@@ -5,20 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use nexus_api::events::What;
 use nexus_api::jobs::State;
 use nexus_core::event::{Event, PausedBy, QueuePause, Requeue};
-use nexus_core::ids::{JobId, SweepId};
+use nexus_core::ids::{JobId, MachineId, SweepId};
 use nexus_core::job::{End, Failure, KillReason, State as Live};
-use nexus_core::request::{GpuSet, Raise};
-use nexus_core::run::{Memory, Outcome};
+use nexus_core::request::Raise;
+use nexus_core::run::{Lease, Memory, Outcome};
 use nexus_core::time::Time;
 use nexus_core::world::World;
 
-use crate::store::machine_name;
+use crate::names::Names;
 use crate::words;
 
 /// Remembers where each run is, since an end no longer says it.
 #[derive(Default)]
 pub struct Narrator {
-    places: BTreeMap<JobId, GpuSet>,
+    /// As they are told: `GPU 0 of box`.
+    places: BTreeMap<JobId, String>,
     /// Jobs whose results are copied since before this service began: nobody remembers where they were.
     copying: BTreeSet<JobId>,
     /// Outcome of the run that ended last: the job's next event says what follows from it.
@@ -28,8 +29,8 @@ pub struct Narrator {
 }
 
 impl Narrator {
-    pub fn of(world: &World) -> Narrator {
-        let places = world.active_runs().map(|run| (run.id.job, run.lease.gpus)).collect();
+    pub fn of(world: &World, names: &Names) -> Narrator {
+        let places = world.active_runs().map(|run| (run.id.job, place(&run.lease, names))).collect();
         Narrator { places, copying: world.copying().collect(), last: None, holds_sweep: false }
     }
 
@@ -40,6 +41,7 @@ impl Narrator {
         now: Time,
         command: impl Fn(JobId) -> String,
         sweep: impl Fn(SweepId) -> String,
+        names: &Names,
     ) -> Option<String> {
         let with_its_sweep = std::mem::take(&mut self.holds_sweep);
         Some(match event {
@@ -60,7 +62,7 @@ impl Narrator {
             // Who changed it says how.
             Event::Edited { .. } | Event::Placed { .. } => return None,
             Event::Planned { run, lease, .. } => {
-                self.places.insert(run.job, lease.gpus);
+                self.places.insert(run.job, place(lease, names));
                 return None;
             }
             Event::Running { run, .. } => {
@@ -89,13 +91,31 @@ impl Narrator {
                 format!("Queue paused after {count} failed jobs in a row")
             }
             Event::QueueResumed => "Queue resumed by user".into(),
-            Event::GpuPaused { index, by, .. } => format!("GPU {index} paused by {}", actor(*by)),
-            Event::GpuResumed { index, by, .. } => format!("GPU {index} resumed by {}", actor(*by)),
+            Event::GpuPaused { machine, index, by, .. } => {
+                format!("GPU {index}{} paused by {}", of_machine(*machine, names), actor(*by))
+            }
+            Event::GpuResumed { machine, index, by, .. } => {
+                format!("GPU {index}{} resumed by {}", of_machine(*machine, names), actor(*by))
+            }
             // What is different about its GPUs is told by those who read them.
             Event::MachineRead(_) => return None,
-            Event::MachineAdded { .. } | Event::MachineMoved { .. } | Event::MachinePaused { .. } => return None,
-            Event::MachineResumed { .. } | Event::MachineQuarantined { .. } => return None,
-            Event::MachineLeaving { .. } | Event::MachineRemoved { .. } => return None,
+            Event::MachineAdded { machine, .. } => format!("Machine {} added by user", names.machine_name(*machine)),
+            Event::MachineMoved { machine, class } => {
+                let class = class.map_or("no class", |class| names.class_name(class));
+                format!("Machine {} moved to {class}", names.machine_name(*machine))
+            }
+            Event::MachinePaused { machine } => format!("Machine {} paused by user", names.machine_name(*machine)),
+            Event::MachineResumed { machine } => format!("Machine {} resumed by user", names.machine_name(*machine)),
+            Event::MachineQuarantined { machine, quarantine } => format!(
+                "Machine {} quarantined: {} different jobs failed on it one after another, {} last, while others completed elsewhere",
+                names.machine_name(*machine),
+                quarantine.failures,
+                quarantine.last
+            ),
+            Event::MachineLeaving { machine } => {
+                format!("Machine {} goes when its jobs have ended", names.machine_name(*machine))
+            }
+            Event::MachineRemoved { machine } => format!("Machine {} removed by user", names.machine_name(*machine)),
             Event::DiskFull { full: true } => "Disk full: no job is started until there is room".into(),
             Event::DiskFull { full: false } => "Disk has room again".into(),
             Event::Stopping => "Service stopping".into(),
@@ -140,17 +160,31 @@ impl Narrator {
     }
 
     fn place(&self, job: JobId) -> String {
-        match self.places.get(&job) {
-            Some(gpus) if gpus.len() == 1 => format!("GPU {gpus}"),
-            Some(gpus) if gpus.len() > 1 => format!("GPUs {gpus}"),
-            _ => "the CPU".into(),
-        }
+        self.places.get(&job).cloned().unwrap_or_else(|| "the CPU".into())
     }
 
     fn take_place(&mut self, job: JobId) -> String {
         let place = self.place(job);
         self.places.remove(&job);
         place
+    }
+}
+
+fn place(lease: &Lease, names: &Names) -> String {
+    let machine = of_machine(lease.machine, names);
+    match lease.gpus.len() {
+        _ if lease.driver => format!("this machine for {}", names.machine_name(lease.machine)),
+        0 => format!("the CPU{machine}"),
+        1 => format!("GPU {}{machine}", lease.gpus),
+        _ => format!("GPUs {}{machine}", lease.gpus),
+    }
+}
+
+/// Of the service's own host it goes without saying.
+fn of_machine(machine: MachineId, names: &Names) -> String {
+    match machine {
+        MachineId::LOCAL => String::new(),
+        other => format!(" of {}", names.machine_name(other)),
     }
 }
 
@@ -186,7 +220,7 @@ fn failure(outcome: &Outcome) -> String {
 }
 
 /// What clients hear of an event. `world` is as it is after it.
-pub fn told(event: &Event, world: &World) -> Option<What> {
+pub fn told(event: &Event, world: &World, names: &Names) -> Option<What> {
     let job = |id: &JobId, state| Some(What::Job { id: id.to_string(), state });
     match event {
         Event::Submitted(new) => job(&new.id, if new.held { State::Held } else { State::Queued }),
@@ -207,16 +241,15 @@ pub fn told(event: &Event, world: &World) -> Option<What> {
         Event::QueuePaused(_) => Some(What::Queue { paused: true }),
         Event::QueueResumed => Some(What::Queue { paused: false }),
         Event::MachineRead(machine) => Some(What::Machine { name: machine.name.clone() }),
-        Event::MachineAdded { .. }
-        | Event::MachineMoved { .. }
-        | Event::MachinePaused { .. }
-        | Event::MachineResumed { .. }
-        | Event::MachineQuarantined { .. }
-        | Event::MachineLeaving { .. }
-        | Event::MachineRemoved { .. } => None,
-        Event::GpuPaused { machine, .. } | Event::GpuResumed { machine, .. } => {
-            Some(What::Machine { name: machine_name(*machine) })
-        }
+        Event::MachineAdded { machine, .. }
+        | Event::MachineMoved { machine, .. }
+        | Event::MachinePaused { machine }
+        | Event::MachineResumed { machine }
+        | Event::MachineQuarantined { machine, .. }
+        | Event::MachineLeaving { machine }
+        | Event::MachineRemoved { machine }
+        | Event::GpuPaused { machine, .. }
+        | Event::GpuResumed { machine, .. } => Some(What::Machine { name: names.machine_name(*machine).to_string() }),
         Event::Stopping => Some(What::Stopping),
         Event::StopAsked { .. } | Event::RunEnded { .. } | Event::Peaked { .. } | Event::DiskFull { .. } => None,
         Event::CopyStopped { .. } | Event::SweepStopped { .. } | Event::SweepReleased { .. } => None,

@@ -12,14 +12,13 @@ use nexus_api::jobs::{JobSpec, State};
 use nexus_api::problem::Problem;
 use nexus_api::queue_text::{self, Entry, Read, read};
 use nexus_core::apply::{Edit, unmoved};
+use nexus_core::event::Needs;
 use nexus_core::ids::JobId;
 
 use crate::engine::{Revision, Slot, fresh};
 use crate::models::after_edit;
-use crate::same::same;
 use crate::spec_changes::{changes, note};
 use crate::store::{EditedRow, JobRow};
-use crate::words;
 
 /// What those who serve clients and the one who keeps `jobs.txt` tell each other.
 #[derive(Default)]
@@ -92,10 +91,10 @@ impl Changed {
     /// What scheduling and the store are told of a job that waits.
     fn edit(self) -> (Edit, EditedRow) {
         let Changed { id, before, after, secret_names } = self;
-        let needs = words::needs(&after, same(&after));
         let edit = Edit {
             job: id,
-            needs: Some(needs),
+            // The engine works them out.
+            needs: Some(Needs::default()),
             priority: (after.priority != before.priority).then_some(after.priority),
             held: (after.hold != before.hold).then_some(after.hold),
         };

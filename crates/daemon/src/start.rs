@@ -13,9 +13,7 @@ use nexus_api::jobs::Session;
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 use nexus_api::service::StartReport;
-use nexus_core::apply::{Command, Report};
-use nexus_core::run::Outcome;
-use nexus_core::time::Time;
+use nexus_core::apply::Command;
 use nexus_node::{Containment, Node, NodeConfig, Report as NodeReport, cgroup};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::UnixListener;
@@ -23,9 +21,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
 use crate::config::{Config, ConfigFile, Overrides, Settings};
-use crate::engine::{Engine, Message};
+use crate::engine::{Calls, Engine, Message};
 use crate::events::Events;
-use crate::gpus::{self, Gpus};
+use crate::gpus::Gpus;
 use crate::home::{HomeLock, Reserve, claim};
 use crate::http::{self, App, OwnerOnly};
 use crate::ids::IdMaker;
@@ -33,7 +31,9 @@ use crate::import::{Importer, Watches};
 use crate::inbox::{self, Inbox};
 use crate::launch::RunSpecs;
 use crate::metrics::Metrics;
+use crate::mirrors::Mirrors;
 use crate::models::Source;
+use crate::pool::{Lines, Member, Pool};
 use crate::queue_edit::FileNotes;
 use crate::readings::Readings;
 use crate::reload::{self, Reload};
@@ -43,7 +43,7 @@ use crate::service_screen::ServiceScreen;
 use crate::state_file::{StateFile, View};
 use crate::store::{Readers, Store};
 use crate::web::Web;
-use crate::{clock, watch_file};
+use crate::{clock, reports, watch_file};
 
 /// Threads that read the database for clients; more would only stand in each other's way.
 const READING_THREADS: usize = 8;
@@ -124,6 +124,8 @@ struct Parts {
     memory_limits: bool,
     session: Session,
     copier: Copier,
+    lines: Arc<Lines>,
+    mirrors: Mirrors,
 }
 
 /// Where screen sessions are if screen's own folder cannot be used: their sockets need a short path as well.
@@ -163,11 +165,15 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     }
     let reload = Arc::new(Reload::new(home, settings, overrides, models, to_engine.clone()));
     let node = open_node(home, lock, to_engine.clone())?;
+    let mirrors = open_mirrors(to_engine.clone())?;
+    let service = service_id(&store)?;
+    let names = store.names().map_err(|error| error.problem())?;
     let copier = open_copier(to_engine.clone())?;
     let (containment, memory_limits) = match node.containment() {
         Containment::Cgroup(base) => ("cgroup", cgroup::limits_memory(&base)),
         Containment::Session => ("session", false),
     };
+    let (pool, lines) = (Pool::new(Member::own(node, Gpus::new(simulated)), names), Arc::new(Lines::default()));
     let session = config.session;
     let jobs_file = config.jobs_file.clone().unwrap_or_else(|| home.default_jobs_file());
     let (events, readings) = (Arc::new(Events::new(clock::now())), Arc::new(Readings::new()));
@@ -177,10 +183,11 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         outbox: to_engine.clone(),
         store,
         world,
-        machine: gpus::unread(),
-        gpus: Gpus::new(simulated),
+        pool,
+        lines: lines.clone(),
+        mirrors: mirrors.clone(),
+        calls: Calls { controls: home.socket_dir().to_path_buf(), service, engine: to_engine.clone() },
         watched: None,
-        node,
         copier: copier.clone(),
         specs: RunSpecs::new(config, log_dir.clone(), screens_dir(home), [home.checkpoints(), home.results()]),
         log,
@@ -208,6 +215,8 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         memory_limits,
         session,
         copier,
+        lines,
+        mirrors,
     })
 }
 
@@ -272,7 +281,7 @@ fn open_node(home: &Home, lock: &HomeLock, engine: mpsc::Sender<Message>) -> Res
         guard: Some(guard),
     };
     let sink = move |report: NodeReport| {
-        for message in messages(report) {
+        for message in reports::messages(report) {
             // The engine is gone: the service is going down, and the next one will look for itself.
             let _ = engine.send(message);
         }
@@ -280,48 +289,31 @@ fn open_node(home: &Home, lock: &HomeLock, engine: mpsc::Sender<Message>) -> Res
     Node::open(config, Box::new(sink)).map_err(|error| Problem::NotStarted { error: error.to_string() })
 }
 
+fn open_mirrors(engine: mpsc::Sender<Message>) -> Result<Mirrors, Problem> {
+    let engine = std::sync::Mutex::new(engine);
+    let complain = move |line: String| {
+        let engine = engine.lock().expect("nobody panics while they send");
+        // The engine is gone: the service is going down.
+        let _ = engine.send(Message::Log(vec![line]));
+    };
+    Mirrors::start(Box::new(complain)).map_err(|error| Problem::NotStarted { error: error.to_string() })
+}
+
+/// Which of the services that use a machine this is: the folder of its node is called so there.
+fn service_id(store: &Store) -> Result<String, Problem> {
+    let fail = |error: crate::store::StoreError| error.problem();
+    if let Some(known) = store.meta("service").map_err(fail)? {
+        return Ok(known);
+    }
+    let id = crate::digest::hex(&format!("{:?} {}", clock::now(), std::process::id()))[..12].to_string();
+    store.set_meta("service", &id).map_err(fail)?;
+    Ok(id)
+}
+
 fn open_copier(engine: mpsc::Sender<Message>) -> Result<Copier, Problem> {
     // The engine is gone: the next service begins anew.
     let sink = move |ended: Ended| drop(engine.send(Message::Copied(ended)));
     Copier::start(Box::new(sink)).map_err(|error| Problem::NotStarted { error: error.to_string() })
-}
-
-/// A node's report as the engine takes it.
-fn messages(report: NodeReport) -> Vec<Message> {
-    match report {
-        NodeReport::Tidied { run } => vec![Message::Tidied(run)],
-        NodeReport::Ended { run, record } if !record.found.is_nothing() => {
-            let found = record.found.clone();
-            let mut reports = reports(NodeReport::Ended { run, record });
-            // Both are on disk, or neither.
-            let ended = reports.pop().map(|report| Message::Ended { run, report, found });
-            reports.into_iter().map(Message::Report).chain(ended).collect()
-        }
-        report => reports(report).into_iter().map(Message::Report).collect(),
-    }
-}
-
-/// A node's report in core's words.
-fn reports(report: NodeReport) -> Vec<Report> {
-    let now = clock::now();
-    match report {
-        NodeReport::Tidied { .. } => vec![],
-        NodeReport::Started { run, pid, at_ms } => vec![Report::Started { run, pid, at: Time(at_ms) }],
-        NodeReport::Ended { run, record } => {
-            // The record knows when it began, should that message have been lost.
-            let started = record.pid.zip(record.started_at_ms);
-            let started = started.map(|(pid, at)| Report::Started { run, pid, at: Time(at) });
-            let ended = Report::Ended { run, outcome: record.outcome(), at: Time(record.ended_at_ms) };
-            started.into_iter().chain([ended]).collect()
-        }
-        // Whether it ran before is the engine's to know.
-        NodeReport::NotStarted { run } => vec![Report::NotStarted { run, ran: false }],
-        NodeReport::Claimed { run } => vec![Report::Ended { run, outcome: Outcome::NeverStarted, at: now }],
-        NodeReport::StartFailed { run, error } => {
-            vec![Report::Ended { run, outcome: Outcome::MachineError { error }, at: now }]
-        }
-        NodeReport::Lost { run, error } => vec![Report::Ended { run, outcome: Outcome::Lost { error }, at: now }],
-    }
 }
 
 fn serve(home: Home, parts: Parts, lock: HomeLock) -> ExitCode {
@@ -385,6 +377,8 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         notes,
         watches: watches.clone(),
         copier: parts.copier,
+        lines: parts.lines,
+        mirrors: parts.mirrors,
         web: Web::new(home, &parts.host),
         user_home: user_home(),
     });

@@ -14,6 +14,7 @@ use nexus_core::sweep::Stopped;
 use nexus_core::waiting::Waiting;
 
 use crate::clock;
+use crate::names::{DEFAULT_CLASS, Names};
 
 /// Reasons of jobs that failed, and of those that were killed.
 pub const FAILURES: &[&str] =
@@ -105,9 +106,9 @@ pub fn detail(reason: &str, outcome: Option<&RunOutcome>, time_seconds: Option<u
 }
 
 /// What scheduling needs of a spec, as far as that says it: who else is there is not known here.
-pub fn needs(spec: &JobSpec, same: Same) -> Needs {
+pub fn needs(spec: &JobSpec, same: Same, names: &Names) -> Needs {
     Needs {
-        request: request(spec, same),
+        request: request(spec, same, names),
         same,
         limit: longest(spec),
         retries: spec.retries,
@@ -123,7 +124,7 @@ fn longest(spec: &JobSpec) -> Option<Duration> {
     spec.request.time_seconds.map(|limit| Duration::from_secs(limit.saturating_add(grace)))
 }
 
-fn request(spec: &JobSpec, same: Same) -> Request {
+fn request(spec: &JobSpec, same: Same, names: &Names) -> Request {
     let request = &spec.request;
     let amount = request.amount();
     let vram = match request.vram {
@@ -139,9 +140,9 @@ fn request(spec: &JobSpec, same: Same) -> Request {
         on: request.on.as_ref().map(|indices| indices.iter().copied().collect()),
         model: request.gpu_model.as_deref().and_then(Model::new),
         force: request.force,
-        target: Target::Default,
-        driver: false,
         within: None,
+        target: names.target(request),
+        driver: request.driver,
     }
 }
 
@@ -189,7 +190,7 @@ pub fn stopped_sentence(stopped: &Stopped) -> String {
     }
 }
 
-pub fn waiting(waiting: &Waiting) -> WaitingWord {
+pub fn waiting(waiting: &Waiting, names: &Names) -> WaitingWord {
     match waiting {
         Waiting::Held => WaitingWord::Held,
         Waiting::SweepStopped(stopped) => {
@@ -208,10 +209,6 @@ pub fn waiting(waiting: &Waiting) -> WaitingWord {
         Waiting::After { jobs, count } => {
             WaitingWord::After { jobs: jobs.iter().map(ToString::to_string).collect(), count: *count }
         }
-        // until the pool has names
-        Waiting::NoSuchMachines { .. } | Waiting::Machines { .. } => {
-            WaitingWord::Gpus(gpus_missing(&Request::default(), &GpuCount::default()))
-        }
         Waiting::NoSuchGpus { request, count } => WaitingWord::NoSuchGpus(gpus_missing(request, count)),
         Waiting::Gpus { request, count } => WaitingWord::Gpus(gpus_missing(request, count)),
         Waiting::Kept { job, at } => WaitingWord::Kept { job: job.to_string(), at: at.map(clock::rfc3339) },
@@ -221,7 +218,25 @@ pub fn waiting(waiting: &Waiting) -> WaitingWord {
             WaitingWord::NoSuchRam { need_mib: (*need_mib).into(), exist_mib: *exist_mib }
         }
         Waiting::Ram { need_mib, free_mib } => WaitingWord::Ram { need_mib: (*need_mib).into(), free_mib: *free_mib },
+        Waiting::Machines { target, unreachable, paused, quarantined } => {
+            let (class, machine) = target_names(*target, names);
+            let (unreachable, paused, quarantined) = (*unreachable, *paused, *quarantined);
+            WaitingWord::Machines { class, machine, unreachable, paused, quarantined }
+        }
+        Waiting::NoSuchMachines { target } => {
+            let (class, machine) = target_names(*target, names);
+            WaitingWord::NoSuchMachines { class, machine }
+        }
         Waiting::Next => WaitingWord::Next,
+    }
+}
+
+/// The class that it may be on, or the machine.
+fn target_names(target: Target, names: &Names) -> (Option<String>, Option<String>) {
+    match target {
+        Target::Default => (Some(DEFAULT_CLASS.into()), None),
+        Target::Class(class) => (Some(names.class_name(class).into()), None),
+        Target::Machine(machine) => (None, Some(names.machine_name(machine).into())),
     }
 }
 

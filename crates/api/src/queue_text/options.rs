@@ -193,6 +193,36 @@ const MEANINGS: &[Meaning] = &[
         },
     },
     Meaning {
+        name: "class",
+        default: "default",
+        write: |spec| spec.request.class.clone(),
+        read: |spec, text| put_some(&mut spec.request.class, text, word),
+    },
+    Meaning {
+        name: "machine",
+        default: "any of its class",
+        write: |spec| spec.request.machine.clone(),
+        read: |spec, text| put_some(&mut spec.request.machine, text, word),
+    },
+    Meaning {
+        name: "driver",
+        default: "no",
+        write: |spec| spec.request.driver.then(|| SET.to_string()),
+        read: |spec, text| {
+            spec.request.driver = is_set(text)?;
+            Ok(())
+        },
+    },
+    Meaning {
+        name: "export-env",
+        default: "no",
+        write: |spec| spec.export_env.then(|| SET.to_string()),
+        read: |spec, text| {
+            spec.export_env = is_set(text)?;
+            Ok(())
+        },
+    },
+    Meaning {
         name: "force",
         default: "no",
         write: |spec| spec.request.force.then(|| SET.to_string()),
@@ -268,7 +298,7 @@ pub fn default_of(name: &str) -> &'static str {
 
 /// Whether a word without a value is an option of its own.
 pub(crate) fn is_flag(name: &str) -> bool {
-    matches!(name, HOLD | ARGV | "no-tty" | "screen" | "force" | "unique")
+    matches!(name, HOLD | ARGV | "no-tty" | "screen" | "force" | "unique" | "driver" | "export-env")
 }
 
 pub fn is_option(name: &str) -> bool {

@@ -135,6 +135,12 @@ pub struct EditArgs {
     /// Shows it in a session of GNU screen too
     #[arg(long)]
     pub screen: bool,
+    /// Machines of this class may run it; "" for default
+    #[arg(long, value_name = "CLASS")]
+    pub class: Option<String>,
+    /// Only this machine may run it; "" for any of its class
+    #[arg(long, value_name = "NAME")]
+    pub machine: Option<String>,
     /// Lets it have paused GPUs too
     #[arg(long)]
     pub force: bool,
@@ -209,6 +215,8 @@ fn wanted(args: &EditArgs, raw: &[OsString]) -> Result<JobEdit, CliError> {
         ("hold", set(args.hold)),
         ("no-tty", set(args.no_tty)),
         ("screen", set(args.screen)),
+        ("class", args.class.clone()),
+        ("machine", args.machine.clone()),
         ("force", set(args.force)),
         ("conda", args.conda.clone()),
         ("venv", args.venv.clone()),

@@ -9,6 +9,7 @@ pub mod gpus;
 pub mod history;
 pub mod import;
 pub mod ls;
+pub mod machines;
 pub mod outcome;
 pub mod paint;
 pub mod place;

@@ -79,7 +79,29 @@ pub fn sentence(waiting: &Waiting, capacity: Capacity, now: &Zoned) -> String {
         Waiting::Ram { need_mib, free_mib } => {
             format!("needs {} of memory: {} not given to jobs", mebibytes_text(*need_mib), text::memory(*free_mib))
         }
+        Waiting::Machines { class, machine, unreachable, paused, quarantined } => {
+            let which = which(class.as_deref(), machine.as_deref());
+            let parts = [(*unreachable, "unreachable"), (*paused, "paused"), (*quarantined, "quarantined")];
+            let said = parts.iter().filter(|(count, _)| *count > 0);
+            match (machine, said.clone().next()) {
+                (Some(_), Some((_, word))) => format!("{which} is {word}"),
+                _ => {
+                    let said: Vec<String> = said.map(|(count, word)| format!("{count} {word}")).collect();
+                    format!("no machine of {which} takes jobs: {}", said.join(", "))
+                }
+            }
+        }
+        Waiting::NoSuchMachines { machine: Some(machine), .. } => format!("{machine} is not in the pool any more"),
+        Waiting::NoSuchMachines { class, .. } => format!("no machine is of {}", which(class.as_deref(), None)),
         Waiting::Next => "starts next".into(),
+    }
+}
+
+/// `class big`, or the machine.
+fn which(class: Option<&str>, machine: Option<&str>) -> String {
+    match (class, machine) {
+        (_, Some(machine)) => machine.to_string(),
+        (class, None) => format!("class {}", class.unwrap_or("default")),
     }
 }
 
@@ -153,6 +175,12 @@ pub fn to_type(waiting: &Waiting, id: &str, paused: &[u16]) -> Option<String> {
         Waiting::Gpus(GpusMissing { low_memory: 1.., vram_mib: None, .. }) => {
             "--vram says how much it needs; gpus.mem_threshold sets how full is too full".into()
         }
+        Waiting::Machines { machine: Some(machine), paused: 1.., .. } => format!("nexus machine resume {machine}"),
+        Waiting::Machines { .. } => "nexus machine ls".into(),
+        Waiting::NoSuchMachines { machine: Some(machine), .. } => format!("nexus machine add {machine}"),
+        Waiting::NoSuchMachines { class, .. } => {
+            format!("nexus machine mv {} MACHINE", class.as_deref().unwrap_or("default"))
+        }
         Waiting::Gpus(_)
         | Waiting::Cpus { .. }
         | Waiting::Ram { .. }
@@ -224,6 +252,11 @@ mod tests {
         of_job(&job, Capacity { gpus: 4, cpus: 16 }, &samples::now())
     }
 
+    fn machines(class: Option<&str>, machine: Option<&str>, unreachable: u32) -> Waiting {
+        let (class, machine) = (class.map(String::from), machine.map(String::from));
+        Waiting::Machines { class, machine, unreachable, paused: 0, quarantined: 0 }
+    }
+
     fn no_such(need: u16, exist: u16, on: Option<Vec<u16>>) -> Waiting {
         Waiting::NoSuchGpus(GpusMissing { need, exist, on, ..GpusMissing::default() })
     }
@@ -293,6 +326,10 @@ mod tests {
             (Waiting::NoSuchRam { need_mib: 1 << 20, exist_mib: 24000 }, "needs 1024G of memory, there are 23.4G"),
             (Waiting::Cpus { need: 8, free: 2 }, "needs 8 CPUs: 2 of 16 free"),
             (Waiting::NoSuchCpus { need: 32, exist: 16 }, "needs 32 CPUs, there are 16"),
+            (machines(Some("big"), None, 2), "no machine of class big takes jobs: 2 unreachable"),
+            (machines(None, Some("box"), 1), "box is unreachable"),
+            (Waiting::NoSuchMachines { class: Some("big".into()), machine: None }, "no machine is of class big"),
+            (Waiting::NoSuchMachines { class: None, machine: Some("box".into()) }, "box is not in the pool any more"),
             (Waiting::Next, "starts next"),
         ];
         for (waiting, text) in cases {

@@ -183,7 +183,7 @@ pub fn failure(id: &str) -> RecentFailure {
 }
 
 pub fn machine(gpus: Vec<Gpu>) -> Machine {
-    Machine { name: "local".into(), cpus: 8, gpus, error: None }
+    Machine { name: "local".into(), cpus: 8, gpus, ..Machine::default() }
 }
 
 pub fn status(gpus: Vec<Gpu>, active: Vec<Job>) -> Status {

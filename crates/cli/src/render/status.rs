@@ -2,6 +2,7 @@
 
 use jiff::Zoned;
 use nexus_api::jobs::Job;
+use nexus_api::machines::MachineState;
 use nexus_api::service::{Gpu, Machine, Status};
 
 use super::paint::Paint;
@@ -48,6 +49,12 @@ fn head(status: &Status, now: &Zoned, paint: Paint) -> Vec<String> {
 
 fn of_machine(machine: &Machine, status: &Status, now: &Zoned, paint: Paint) -> Vec<String> {
     let whose = if status.machines.len() > 1 { format!(" of {}", machine.name) } else { String::new() };
+    let state = standing(machine, paint);
+    if machine.gpus.is_empty()
+        && let Some(state) = &state
+    {
+        return vec![format!("GPUs{whose}: {state}")];
+    }
     if let Some(error) = machine.error.as_ref().filter(|_| machine.gpus.is_empty()) {
         let error = paint.error(&format!("cannot be read: {}", text::first_line(error)));
         return vec![format!("GPUs{whose}: {error}"), "  nexus doctor".into()];
@@ -58,9 +65,24 @@ fn of_machine(machine: &Machine, status: &Status, now: &Zoned, paint: Paint) -> 
             "  nexus add --gpus 0 \"command\" runs a job on the CPU".into(),
         ];
     }
-    let mut lines = vec![format!("GPUs{whose}:")];
+    let state = state.map(|state| format!(" {state}")).unwrap_or_default();
+    let mut lines = vec![format!("GPUs{whose}:{state}")];
     lines.extend(machine.gpus.iter().flat_map(|gpu| gpu_lines(gpu, status, now, paint)));
     lines
+}
+
+/// What is to be said of a machine of a pool that does not take jobs.
+fn standing(machine: &Machine, paint: Paint) -> Option<String> {
+    let pool = machine.pool.as_ref()?;
+    let word = match pool.state {
+        MachineState::Ready => return None,
+        state @ (MachineState::Unreachable | MachineState::Quarantined) => paint.error(state.word()),
+        state => paint.state(state.word()),
+    };
+    match &pool.detail {
+        Some(detail) => Some(format!("{word}: {}", text::first_line(detail))),
+        None => Some(word),
+    }
 }
 
 fn gpu_lines(gpu: &Gpu, status: &Status, now: &Zoned, paint: Paint) -> Vec<String> {

@@ -205,6 +205,22 @@ fn to_type_while_waiting(waiting: &Waiting, why: &Why) -> Vec<(String, String)> 
             vec![line(format!("nexus edit {id} --cpus {exist}"), NEVER), remove]
         }
         Waiting::Gpus(_) | Waiting::Cpus { .. } | Waiting::Ram { .. } => in_the_way(why),
+        Waiting::Machines { machine: Some(machine), unreachable: 0, .. } => {
+            vec![line(format!("nexus machine resume {machine}"), "to let it take jobs again"), remove]
+        }
+        Waiting::Machines { machine: Some(machine), .. } => vec![
+            line(format!("nexus machine show {machine}"), "to see why it cannot be reached"),
+            line(format!("nexus edit {id} --machine \"\""), "to let it run elsewhere"),
+        ],
+        Waiting::Machines { .. } => vec![line("nexus machine ls".into(), "to see why each takes none")],
+        Waiting::NoSuchMachines { machine: Some(machine), .. } => vec![
+            line(format!("nexus machine add {machine}"), "to have it back"),
+            line(format!("nexus edit {id} --machine \"\""), "to let it run elsewhere"),
+        ],
+        Waiting::NoSuchMachines { class, .. } => {
+            let class = class.as_deref().unwrap_or("default");
+            vec![line(format!("nexus machine mv {class} MACHINE"), "to have one of that class"), remove]
+        }
         Waiting::Next => vec![line(format!("nexus show {id}"), "to look again: it starts at once")],
     }
 }
@@ -401,6 +417,7 @@ mod tests {
                 cpus: 8,
                 gpus: vec![samples::gpu(0), samples::gpu(1)],
                 error: None,
+                pool: None,
             }],
             pending: 5,
             last_lines: vec![],

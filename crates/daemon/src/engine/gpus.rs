@@ -1,18 +1,22 @@
 //! What the engine does about GPUs: takes readings, waits for the first, works the machine out anew.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nexus_api::problem::Problem;
-use nexus_api::run_dir::run_of;
+use nexus_api::run_dir::{of_run, run_of};
 use nexus_core::apply::{self, Command, Report};
 use nexus_core::event::Event;
 use nexus_core::ids::{JobId, MachineId, RunId};
 use nexus_core::request::GpuSet;
 use nexus_core::run::{Outcome, Phase, Run};
 use nexus_node::gpu::Reading;
+use nexus_node::line::ToNode;
 
 use super::{Engine, Message, Turn, Watch};
+use crate::backend::Backend;
+use crate::pool::Member;
 use crate::clock;
 use crate::gpus::{Watcher, WatcherConfig};
 
@@ -35,9 +39,12 @@ impl Engine {
         self.watch_gpus();
         let mut early = Vec::new();
         let until = Instant::now() + FIRST_READING;
-        while !self.gpus.are_known() {
+        while !self.pool.local().gpus.are_known() {
             match self.inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(Message::Gpus(reading)) => self.gpus.take(reading, self.held_gpus()),
+                Ok(Message::Gpus(reading)) => {
+                    let held = self.held_gpus(MachineId::LOCAL);
+                    self.pool.local_mut().gpus.take(reading, held);
+                }
                 Ok(message) => early.push(message),
                 Err(_) => {
                     turn.lines.push("GPUs have not answered yet; jobs wait for them".into());
@@ -45,7 +52,7 @@ impl Engine {
                 }
             }
         }
-        self.look_at_gpus(turn, watch);
+        self.look_at_gpus(MachineId::LOCAL, turn, watch);
         early
     }
 
@@ -55,21 +62,25 @@ impl Engine {
         // The engine is gone: the service is going down.
         let sink = move |reading| drop(outbox.send(Message::Gpus(reading)));
         let poll = self.specs.config.gpus.poll;
-        let wanted = !self.gpus.are_simulated();
+        let wanted = !self.pool.local().gpus.are_simulated();
         self.watched =
             wanted.then(|| Watched { watcher: Watcher::start(WatcherConfig { poll }, Box::new(sink)), poll });
     }
 
-    pub(super) fn gpus_read(&mut self, reading: Reading, turn: &mut Turn, watch: &mut Watch) {
-        self.gpus.take(reading, self.held_gpus());
-        self.look_at_gpus(turn, watch);
-        self.readings.take(&self.machine.name, self.gpus.all_shown(), clock::now());
+    pub(super) fn gpus_read(&mut self, machine: MachineId, reading: Reading, turn: &mut Turn, watch: &mut Watch) {
+        let held = self.held_gpus(machine);
+        let Some(member) = self.pool.members.get_mut(&machine) else { return };
+        member.gpus.take(reading, held);
+        self.look_at_gpus(machine, turn, watch);
+        if let Some(member) = self.pool.member(machine) {
+            self.readings.take(&member.name, member.gpus.all_shown(), clock::now());
+        }
     }
 
     pub(super) fn simulate_gpus(&mut self, count: u16, turn: &mut Turn, watch: &mut Watch) {
-        self.gpus.simulate(count);
+        self.pool.local_mut().gpus.simulate(count);
         self.watch_gpus();
-        self.look_at_gpus(turn, watch);
+        self.look_at_gpus(MachineId::LOCAL, turn, watch);
         turn.batch.meta.push(("simulated_gpus", count.to_string()));
     }
 
@@ -80,22 +91,34 @@ impl Engine {
         Ok(())
     }
 
-    /// Works the machine out anew from the last reading and the settings in force: after each reading, and to be
-    /// called whenever `specs.config.gpus` has changed. What changes nothing is no event.
-    pub(super) fn look_at_gpus(&mut self, turn: &mut Turn, watch: &mut Watch) {
+    /// Works all machines out anew: to be called whenever the settings of GPUs have changed.
+    pub(super) fn look_at_all(&mut self, turn: &mut Turn, watch: &mut Watch) {
+        for machine in self.pool.members.keys().copied().collect::<Vec<_>>() {
+            self.look_at_gpus(machine, turn, watch);
+        }
+    }
+
+    /// Works a machine out anew from the last reading and the settings in force. What changes nothing is no event.
+    pub(super) fn look_at_gpus(&mut self, machine: MachineId, turn: &mut Turn, watch: &mut Watch) {
         self.adjust_poll();
-        let config = &self.specs.config.gpus;
-        let held = self.held_gpus();
-        let store = &self.store;
+        let held = self.held_gpus(machine);
+        let (store, config) = (&self.store, &self.specs.config);
+        let Some(member) = self.pool.members.get_mut(&machine) else { return };
+        let config = if machine == MachineId::LOCAL { &config.gpus } else { config.gpus_of(&member.name) };
+        let logs = member.logs();
         let job_of = |dir: &Path| -> Option<JobId> {
             let run = run_of(dir)?;
-            // A store that cannot be read now knows no run: the next reading asks again.
-            let known = store.run_dir(run).ok().flatten()?;
+            let known = match &logs {
+                Some(logs) => of_run(logs, run.job.as_str(), run.number),
+                // A store that cannot be read now knows no run: the next reading asks again.
+                None => store.run_dir(run).ok().flatten()?,
+            };
             (known == dir).then_some(run.job)
         };
-        let look = self.gpus.look(config, held, &job_of);
-        turn.lines.extend(look.lines);
-        self.machine = look.machine.clone();
+        let look = member.gpus.look(&member.machine, config, held, &job_of);
+        let place = if machine == MachineId::LOCAL { String::new() } else { format!("{}: ", member.name) };
+        turn.lines.extend(look.lines.into_iter().map(|line| format!("{place}{line}")));
+        member.machine = look.machine.clone();
         self.report(Report::Machine(look.machine), turn, watch);
     }
 
@@ -106,12 +129,23 @@ impl Engine {
             Phase::Starting => true,
             Phase::Running { since, .. } => now.since(since) < YOUNG,
         };
-        let any_young = self.world.active_runs().any(|run| !run.lease.gpus.is_empty() && young(run));
-        let usual = self.specs.config.gpus.poll;
-        let poll = if any_young { usual.min(POLL_OF_THE_YOUNG) } else { usual };
+        let young = self.world.active_runs().filter(|run| !run.lease.gpus.is_empty() && young(run));
+        let with_young: BTreeSet<MachineId> = young.map(|run| run.lease.machine).collect();
+        let poll_of = |machine: MachineId, usual: Duration| match with_young.contains(&machine) {
+            true => usual.min(POLL_OF_THE_YOUNG),
+            false => usual,
+        };
+        let poll = poll_of(MachineId::LOCAL, self.specs.config.gpus.poll);
         if let Some(watched) = self.watched.as_mut().filter(|watched| watched.poll != poll) {
             watched.watcher.set_poll(poll);
             watched.poll = poll;
+        }
+        for (machine, member) in &mut self.pool.members {
+            let poll = poll_of(*machine, self.specs.config.gpus_of(&member.name).poll);
+            if let (Backend::Ssh(remote), true) = (&member.backend, member.poll != Some(poll)) {
+                remote.send(&ToNode::Poll { every_ms: poll.as_millis() as u64, now: false });
+                member.poll = Some(poll);
+            }
         }
     }
 
@@ -127,22 +161,38 @@ impl Engine {
                 _ => None,
             })
         };
-        let refused = || outcomes().any(|outcome| matches!(outcome, Outcome::MachineError { .. }));
-        let obstructed = || self.machine.gpus.iter().any(|gpu| gpu.obstacle.is_some());
-        let worth_it = outcomes().next().is_some() && (refused() || obstructed());
-        if let Some(watched) = self.watched.as_ref().filter(|_| worth_it) {
-            watched.watcher.look_now();
+        if outcomes().next().is_none() {
+            return;
+        }
+        let refused = outcomes().any(|outcome| matches!(outcome, Outcome::MachineError { .. }));
+        for member in self.pool.members.values() {
+            if refused || member.machine.gpus.iter().any(|gpu| gpu.obstacle.is_some()) {
+                self.look_now(member);
+            }
         }
     }
 
-    /// The GPUs of a run of this machine, while it has them.
-    pub(super) fn leased(&self, run: RunId) -> GpuSet {
-        let own = self.world.active_runs().find(|active| active.id == run && active.lease.machine == MachineId::LOCAL);
-        own.map_or(GpuSet::EMPTY, |run| run.lease.gpus)
+    fn look_now(&self, member: &Member) {
+        match (&member.backend, &self.watched) {
+            (Backend::Local(_), Some(watched)) => watched.watcher.look_now(),
+            (Backend::Local(_), None) => {}
+            (Backend::Ssh(remote), _) => {
+                let every = member.poll.unwrap_or(self.specs.config.usual_gpus.poll);
+                remote.send(&ToNode::Poll { every_ms: every.as_millis() as u64, now: true });
+            }
+        }
     }
 
-    fn held_gpus(&self) -> GpuSet {
-        let here = self.world.active_runs().filter(|run| run.lease.machine == MachineId::LOCAL);
-        here.fold(GpuSet::EMPTY, |held, run| held.union(run.lease.gpus))
+    /// A run could not start: what was seen on its GPUs meanwhile is not its own.
+    pub(super) fn never_held(&mut self, run: RunId) {
+        let Some(lease) = self.world.run(run).map(|run| run.lease.clone()) else { return };
+        if let Some(member) = self.pool.members.get_mut(&lease.machine) {
+            member.gpus.never_held(lease.gpus);
+        }
+    }
+
+    fn held_gpus(&self, machine: MachineId) -> GpuSet {
+        let there = self.world.active_runs().filter(|run| run.lease.machine == machine);
+        there.fold(GpuSet::EMPTY, |held, run| held.union(run.lease.gpus))
     }
 }

@@ -11,6 +11,7 @@ use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
 use nexus_api::queue_text::set;
 use nexus_core::apply::Edit;
+use nexus_core::event::Needs;
 use nexus_core::ids::JobId;
 use nexus_core::request::Same;
 
@@ -20,7 +21,7 @@ use crate::identity::{Identity, are_identical};
 use crate::same::same;
 use crate::spec_changes::{changes, note};
 use crate::store::{EditedRow, JobEnv, WatchChange, parents};
-use crate::{checks, words};
+use crate::checks;
 
 /// Options that an entry cannot change in a job that is there: those that make it the same job, and those that were
 /// said for its beginning.
@@ -260,7 +261,8 @@ fn told(spec: &JobSpec, said: &BTreeMap<String, String>) -> Result<(JobSpec, Vec
 
 fn edit(job: JobId, before: &JobSpec, after: JobSpec, secret_names: Vec<String>) -> (Edit, EditedRow) {
     let priority = (after.priority != before.priority).then_some(after.priority);
-    let edit = Edit { job, needs: Some(words::needs(&after, same(&after))), priority, held: None };
+    let edit = Edit { job, // They are worked out when it is done.
+        needs: Some(Needs::default()), priority, held: None };
     (edit, EditedRow { spec: after, secret_names, env: None })
 }
 

@@ -5,7 +5,7 @@ use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
 use nexus_api::results::Found;
 use nexus_core::apply::{Command, Report};
-use nexus_core::ids::{JobId, RunId};
+use nexus_core::ids::{JobId, MachineId, RunId};
 use nexus_core::policy::Policy;
 use nexus_core::request::GpuSet;
 use nexus_core::time::Time;
@@ -17,9 +17,11 @@ use super::import::ImportOrder;
 use super::once::Once;
 use super::revise::Revision;
 use super::sweep::SweepOrder;
+use crate::backend::ssh::News;
 use crate::config::Config;
-use crate::gpus::Gpus;
+use crate::pool::Pool;
 use crate::results::Ended;
+use super::machines::AddMachine;
 use crate::store::{PastJob, Took, VariableChange, WatchChange};
 
 /// Makes what is to be kept, a key and a value, from the ids of new jobs.
@@ -28,7 +30,7 @@ pub type NoteOf = Box<dyn FnOnce(&[JobId]) -> (&'static str, String) + Send>;
 pub type Reply<T> = oneshot::Sender<Result<T, Problem>>;
 
 /// Asked of what the engine knows.
-pub type Question = Box<dyn FnOnce(&World, &Gpus, &Policy) + Send>;
+pub type Question = Box<dyn FnOnce(&World, &Pool, &Policy) + Send>;
 
 pub enum Message {
     /// A note may be kept beside the jobs, made from their ids: both are on disk, or neither.
@@ -129,6 +131,22 @@ pub enum Message {
     Config(Box<Config>),
     /// Lines for service.log.
     Log(Vec<String>),
+    /// What is heard of a machine of the pool.
+    Machine {
+        machine: MachineId,
+        news: News,
+    },
+    /// One more machine.
+    AddMachine {
+        new: Box<AddMachine>,
+        reply: Reply<()>,
+    },
+    /// Machines go to another class. What runs on them goes on.
+    MoveMachines {
+        machines: Vec<MachineId>,
+        class: String,
+        reply: Reply<()>,
+    },
     /// A question about live facts.
     Ask(Question),
 }

@@ -2,10 +2,9 @@
 
 use nexus_api::problem::Problem;
 use nexus_core::apply::Refusal;
-use nexus_core::ids::{JobId, MachineId};
+use nexus_core::ids::JobId;
 
 use super::Engine;
-use crate::store::machine_name;
 
 impl Engine {
     /// In the words of a client: a job that is not live ended, or never was.
@@ -17,19 +16,21 @@ impl Engine {
                 let value = format!("a job that waits for {id}");
                 return Problem::BadField { field: "after".into(), value, want };
             }
-            // until the pool has names
-            Refusal::NoSuchMachine(machine) | Refusal::MachineBusy { machine, .. } => {
-                return Problem::NoSuchGpus { machine: machine_name(machine), missing: vec![], exist: vec![] };
+            Refusal::NoSuchMachine(machine) => {
+                let name = self.pool.names.machine_name(machine).to_string();
+                return Problem::NoSuchMachine { name, near: None };
             }
-            Refusal::OwnMachine => {
-                let machine = machine_name(MachineId::LOCAL);
-                return Problem::NoSuchGpus { machine, missing: vec![], exist: vec![] };
+            Refusal::MachineBusy { machine, .. } => {
+                let there = self.world.active_runs().filter(|run| run.lease.machine == machine);
+                let jobs = there.map(|run| run.id.job.to_string()).collect();
+                return Problem::MachineBusy { name: self.pool.names.machine_name(machine).to_string(), jobs };
             }
+            Refusal::OwnMachine => return Problem::OwnMachine,
             Refusal::NoSuchGpus { machine, missing } => {
                 let known = self.world.machines().find(|known| known.id == machine);
                 let exist = known.map(|known| known.gpu_set().iter().collect()).unwrap_or_default();
                 return Problem::NoSuchGpus {
-                    machine: machine_name(machine),
+                    machine: self.pool.names.machine_name(machine).to_string(),
                     missing: missing.iter().collect(),
                     exist,
                 };

@@ -45,6 +45,7 @@ impl Engine {
         let (mut edits, mut edited): (Vec<Edit>, Vec<EditedRow>) = edits.into_iter().unzip();
         for (edit, row) in edits.iter().zip(&mut edited).filter(|(edit, _)| edit.needs.is_some()) {
             self.find_variables_again(edit, row, turn)?;
+            self.know_places(&row.spec.request, turn)?;
         }
         for (edit, row) in edits.iter_mut().zip(&edited).filter(|(edit, _)| edit.needs.is_some()) {
             edit.needs = Some(self.needs(&row.spec, same(&row.spec), &BTreeSet::new(), turn)?);

@@ -57,7 +57,7 @@ impl Engine {
         &mut self,
         mut fresh: Vec<Fresh>,
         leaving: &[JobId],
-        turn: &Turn,
+        turn: &mut Turn,
     ) -> Result<Vec<(NewJob, NewRow)>, Problem> {
         if self.world.stopping() {
             return Err(Problem::Stopping);
@@ -75,6 +75,7 @@ impl Engine {
         let mut sweep: Option<(String, Option<InSweep>)> = None;
         for (id, Fresh { mut spec, env, identity, same, .. }) in ids.into_iter().zip(fresh) {
             self.find_variables(&mut spec, &env)?;
+            self.know_places(&spec.request, turn)?;
             let needs = self.needs(&spec, same, &together, turn)?;
             if sweep.as_ref().map(|(name, _)| name) != spec.sweep.as_ref() {
                 sweep = spec.sweep.clone().map(|name| Ok((name.clone(), self.in_sweep(&name, turn)?))).transpose()?;
@@ -115,7 +116,7 @@ impl Engine {
         fresh: &BTreeSet<JobId>,
         turn: &Turn,
     ) -> Result<Needs, Problem> {
-        let mut needs = words::needs(spec, same);
+        let mut needs = words::needs(spec, same, &self.pool.names);
         for (id, any_end) in parents(spec) {
             let no_such_job = || Problem::NoSuchJob { id: id.to_string() };
             let parent: JobId = id.parse().map_err(|_| no_such_job())?;

@@ -1,4 +1,4 @@
-//! The GPUs of the service's own host: as they were read last, what of it counts, and how that is told.
+//! The GPUs of a machine: as they were read last, what of it counts, and how that is told.
 //!
 //! Nothing here is on disk. Decisions are made on the [`Machine`] that [`Gpus::look`] works out; the rest, that
 //! changes with every reading, is only shown.
@@ -109,9 +109,15 @@ impl Gpus {
         (self.held_then, self.held_lately) = (self.held_then.minus(gpus), self.held_lately.minus(gpus));
     }
 
-    /// The machine as the last reading and the settings make it. `held` are the GPUs that runs of this service hold
+    /// The machine as the last reading and the settings make it of what it was `before`. `held` are the GPUs that runs of this service hold
     /// now, `job_of` knows which job's a run directory is.
-    pub fn look(&mut self, config: &GpuConfig, held: GpuSet, job_of: &dyn Fn(&Path) -> Option<JobId>) -> Look {
+    pub fn look(
+        &mut self,
+        before: &Machine,
+        config: &GpuConfig,
+        held: GpuSet,
+        job_of: &dyn Fn(&Path) -> Option<JobId>,
+    ) -> Look {
         let around = Around { config, ours: self.held_lately.union(held), job_of };
         let shown: Vec<service::Gpu> = match self.simulated {
             0 => self.seen.iter().map(|seen| sight::of(seen, &around)).collect(),
@@ -128,7 +134,7 @@ impl Gpus {
         self.told_error = error.is_some();
         let gpus = shown.iter().map(|gpu| for_decisions(gpu, config)).collect();
         let sharing = Sharing { order: config.shares, mem_threshold_percent: percent(config.mem_threshold) };
-        let machine = Machine { gpus, prefer: config.prefer.clone(), sharing, ..unread() };
+        let machine = Machine { gpus, prefer: config.prefer.clone(), sharing, ..before.clone() };
         self.shown = self.are_known().then_some(shown);
         Look { machine, lines }
     }

@@ -11,6 +11,7 @@ use nexus_api::jobs::{JobSpec, Note, State as Word};
 use nexus_api::problem::Problem;
 use nexus_api::queue_text::{Header, read, set, write};
 use nexus_core::apply::Edit;
+use nexus_core::event::Needs;
 use nexus_core::ids::JobId;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -23,10 +24,8 @@ use crate::checks;
 use crate::engine::{Message, Revision};
 use crate::models::{Rules, after_edit};
 use crate::queue_edit::{Around, Plan, Waiting, plan};
-use crate::same::same;
 use crate::spec_changes::{changes, note};
 use crate::store::{EditedRow, JobRow, Reader, StoreError};
-use crate::words;
 
 /// A job may start between the look at the queue and the change of it: then one looks again, so often.
 const ATTEMPTS: usize = 5;
@@ -173,10 +172,10 @@ fn changed_job(reader: &Reader, id: &str, edit: &JobEdit, rules: &Rules) -> Resu
         secret_names = secret.keys().cloned().collect();
         env = Some((open, secret));
     }
-    let needs = words::needs(&after, same(&after));
     let core_edit = Edit {
         job: job.id,
-        needs: waits.then_some(needs),
+        // The engine works them out.
+        needs: waits.then(Needs::default),
         priority: (after.priority != job.spec.priority).then_some(after.priority),
         held: (waits && after.hold != job.spec.hold).then_some(after.hold),
     };

@@ -12,6 +12,7 @@ use nexus_core::world::World;
 
 use super::App;
 use crate::clock;
+use crate::pool::Pool;
 
 /// So many waiting jobs are looked at; of those behind them nothing is said.
 const LOOKED_AT: usize = 200;
@@ -22,7 +23,7 @@ impl App {
         if !jobs.iter().any(|job| matches!(job.state, State::Queued | State::Starting | State::Running)) {
             return Ok(());
         }
-        let forecast = self.decided(|world, policy| Forecast::of(world, policy, clock::now(), LOOKED_AT, &[])).await?;
+        let forecast = self.decided(|world, _, policy| Forecast::of(world, policy, clock::now(), LOOKED_AT, &[])).await?;
         let expected = played(forecast).await?;
         for job in jobs.iter_mut() {
             job.expected = job.id.parse::<JobId>().ok().and_then(|id| Some(told(expected.get(&id)?)));
@@ -32,7 +33,7 @@ impl App {
 
     /// The same of one that is not there.
     pub(super) async fn expect_new(&self, needs: Needs, priority: i32) -> Result<Option<Expected>, Problem> {
-        let with_it = move |world: &World, policy: &Policy| {
+        let with_it = move |world: &World, _: &Pool, policy: &Policy| {
             let mut forecast = Forecast::of(world, policy, clock::now(), LOOKED_AT, &[needs.same]);
             let id = forecast.submit(needs, priority);
             (forecast, id)

@@ -16,11 +16,11 @@ use super::extract::{Path, Sent};
 use super::problem::Failed;
 use super::{App, Shared};
 use crate::engine::Message;
-use crate::gpus::Gpus;
+use crate::pool::{Member, Pool};
 
 /// `GET /v1/gpus`
 pub async fn list(State(app): State<Shared>) -> Result<Json<Vec<Machine>>, Failed> {
-    Ok(Json(app.ask_gpus(machines).await?))
+    Ok(Json(app.ask_pool(machines).await?))
 }
 
 /// `GET /v1/gpus/readings`
@@ -49,37 +49,33 @@ pub async fn act(
         }
     };
     app.order(|reply| Message::Command { command, verb, skip_unfit: false, reply }).await?;
-    let all = app.ask_gpus(machines).await?.into_iter().filter(|found| found.name == on.machine);
+    let all = app.ask_pool(machines).await?.into_iter().filter(|found| found.name == on.machine);
     Ok(Json(all.flat_map(|machine| machine.gpus).filter(|gpu| gpus.contains(gpu.index)).collect()))
 }
 
 impl App {
-    async fn machine_named(&self, name: &str) -> Result<MachineId, Problem> {
-        let known: Vec<(MachineId, String)> =
-            self.ask(|world| world.machines().map(|machine| (machine.id, machine.name.clone())).collect()).await?;
-        if let Some((machine, _)) = known.iter().find(|(_, known)| known == name) {
-            return Ok(*machine);
-        }
-        let names: Vec<String> = known.into_iter().map(|(_, name)| name).collect();
-        let want = format!("machines are {}", names.join(", "));
-        Err(Problem::BadField { field: "machine".into(), value: name.to_string(), want })
+    pub(super) async fn machine_named(&self, name: &str) -> Result<MachineId, Problem> {
+        let name = name.to_string();
+        self.ask_pool(move |_, pool| pool.named(&name)).await?
     }
 }
 
 /// All machines, with what was read of their GPUs and what the World knows.
-pub fn machines(world: &World, gpus: &Gpus) -> Vec<Machine> {
-    world
-        .machines()
-        .map(|machine| Machine {
-            name: machine.name.clone(),
-            cpus: machine.cpus,
-            gpus: gpus_of(machine, world, gpus),
-            error: gpus.error().filter(|_| machine.id == MachineId::LOCAL),
-        })
-        .collect()
+pub fn machines(world: &World, pool: &Pool) -> Vec<Machine> {
+    let view = |known: &Known| {
+        let member = pool.member(known.id);
+        Machine {
+            name: known.name.clone(),
+            cpus: known.cpus,
+            gpus: gpus_of(known, world, member),
+            error: member.filter(|_| known.reachable).and_then(|member| member.gpus.error()),
+            pool: member.filter(|_| pool.is_more_than_one()).map(|member| super::machines::standing(known, member, world, pool)),
+        }
+    };
+    world.machines().map(view).collect()
 }
 
-fn gpus_of(machine: &Known, world: &World, gpus: &Gpus) -> Vec<Gpu> {
+fn gpus_of(machine: &Known, world: &World, member: Option<&Member>) -> Vec<Gpu> {
     let paused = world.paused_gpus(machine.id);
     let runs = |index| {
         world.active_runs().filter(move |run| run.lease.machine == machine.id && run.lease.gpus.contains(index))
@@ -97,7 +93,7 @@ fn gpus_of(machine: &Known, world: &World, gpus: &Gpus) -> Vec<Gpu> {
         simulated: gpu.simulated,
         ..Gpu::default()
     };
-    let here = |index| (machine.id == MachineId::LOCAL).then(|| gpus.shown(index)).flatten();
+    let here = |index| member.and_then(|member| member.gpus.shown(index));
     let view = |gpu: &nexus_core::machine::Gpu| Gpu {
         jobs: runs(gpu.index).map(|run| run.id.job.to_string()).collect(),
         shares: runs(gpu.index).filter_map(share).collect(),

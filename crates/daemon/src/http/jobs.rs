@@ -14,6 +14,7 @@ use nexus_api::problem::Problem;
 use nexus_core::event::Needs;
 use nexus_core::ids::JobId;
 use nexus_core::request::GpuSet;
+use nexus_core::run::Run;
 use nexus_core::waiting::Waiting;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -285,15 +286,20 @@ pub(super) fn filter(query: &JobQuery) -> Result<Filter, Problem> {
 impl App {
     /// The rows that selectors name.
     pub async fn selected(self: &Shared, texts: Vec<String>, states: Vec<Word>) -> Result<Vec<JobRow>, Problem> {
-        let on_gpus: Vec<(u16, JobId)> = self
-            .ask(|world| {
-                world.active_runs().flat_map(|run| run.lease.gpus.iter().map(|gpu| (gpu, run.id.job))).collect()
+        let on_gpus: Vec<(String, u16, JobId)> = self
+            .ask_pool(|world, pool| {
+                let on = |run: &Run| {
+                    let (machine, job) = (pool.names.machine_name(run.lease.machine).to_string(), run.id.job);
+                    run.lease.gpus.iter().map(move |gpu| (machine.clone(), gpu, job)).collect::<Vec<_>>()
+                };
+                world.active_runs().flat_map(on).collect()
             })
             .await?;
         self.read(move |reader| {
             let on_gpu = move |machine: Option<&str>, index: u16| {
-                let here = machine.is_none_or(|name| name == "local");
-                on_gpus.iter().filter(|(gpu, _)| here && *gpu == index).map(|(_, job)| *job).collect()
+                let machine = machine.unwrap_or("local");
+                let there = on_gpus.iter().filter(|(on, gpu, _)| on == machine && *gpu == index);
+                there.map(|(_, _, job)| *job).collect()
             };
             select(reader, &texts, &states, &on_gpu)
         })
@@ -376,15 +382,16 @@ impl App {
     async fn try_out(self: &Shared, specs: Vec<JobSpec>) -> Result<Vec<Job>, Problem> {
         let asked = specs.iter().filter(|spec| spec.unique).cloned().collect::<Vec<_>>();
         self.read(move |reader| asked.iter().try_for_each(|spec| no_twin(reader, spec))).await?;
+        let names = self.names().await?;
         let asked: Vec<_> = specs
             .iter()
             .map(|spec| {
                 let before: Vec<JobId> = parents(spec).filter_map(|(id, _)| id.parse().ok()).collect();
-                (words::needs(spec, same(spec)), before)
+                (words::needs(spec, same(spec), &names), before)
             })
             .collect();
         let answers: Vec<(Waiting, Option<GpuSet>)> = self
-            .explain(move |world, explainer| {
+            .explain(move |world, _, explainer| {
                 let mut answer = |(needs, before): &(Needs, Vec<JobId>)| {
                     let live: Vec<JobId> = before.iter().copied().filter(|id| world.job(*id).is_some()).collect();
                     if !live.is_empty() {
@@ -404,11 +411,11 @@ impl App {
             if answer == Waiting::Next {
                 job.gpus = gpus.map(|gpus| gpus.iter().collect()).unwrap_or_default();
             }
-            job.waiting = Some(words::waiting(&answer));
+            job.waiting = Some(words::waiting(&answer, &names));
             job
         };
         let firsts: Vec<(Needs, i32)> =
-            specs.iter().take(EXPECTED_AT_ONCE).map(|spec| (words::needs(spec, same(spec)), spec.priority)).collect();
+            specs.iter().take(EXPECTED_AT_ONCE).map(|spec| (words::needs(spec, same(spec), &names), spec.priority)).collect();
         let mut jobs: Vec<Job> = specs.into_iter().zip(answers).map(job).collect();
         for (job, (needs, priority)) in jobs
             .iter_mut()

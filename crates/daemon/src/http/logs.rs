@@ -75,6 +75,11 @@ pub async fn log(
         None if query.follow && !state.has_ended() => None,
         None => return Err(Failed(Problem::NoLog { id, attempt: None })),
     };
+    // Held until the answer was given: what is read is whole.
+    let _brought = match attempt {
+        Some(attempt) if !query.follow || state.has_ended() => app.brought(&id, attempt).await?,
+        _ => None,
+    };
     if let Some(attempt) = attempt.filter(|_| state.has_ended()) {
         let dir = app.dir_of(&id, attempt).await?;
         if !block_in_place(|| dir.is_dir()) {
@@ -197,6 +202,8 @@ impl Follower {
     /// Sends one attempt's output, to its end if it is followed. None: the client went away.
     async fn run_of(&mut self, number: u32) -> Option<()> {
         let dir = self.app.dir_of(&self.id, number).await.ok()?;
+        // Of a run elsewhere: kept up while somebody reads. Without a line it is asked for again when something happens.
+        let mut brought = self.app.brought(&self.id, number).await;
         let changes = if self.follow { Changes::watch(&dir) } else { None };
         let tail = self.tail.take();
         self.tell(&Frame::Attempt(number)).await?;
@@ -213,6 +220,9 @@ impl Follower {
             if happened {
                 let (state, newest) = self.app.state_of(&self.id).await.ok()?;
                 over = !self.follow || newest > number || !matches!(state, Word::Starting | Word::Running);
+            }
+            if happened && (over || brought.is_err()) {
+                brought = self.app.brought(&self.id, number).await;
             }
             if reader.is_none() {
                 reader = self.open(&dir, number);

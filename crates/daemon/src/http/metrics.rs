@@ -37,7 +37,7 @@ pub async fn health(State(app): State<Shared>) -> Result<Json<Value>, Failed> {
 /// `GET /metrics`
 pub async fn metrics(State(app): State<Shared>) -> Result<Response, Failed> {
     let (live, machines, paused) = app
-        .ask_gpus(|world, read| {
+        .ask_pool(|world, read| {
             let active = world.active_runs().count() as u64;
             let copying = world.live() - world.pending() - active;
             let live = [

@@ -1,6 +1,7 @@
 //! HTTP/JSON on the unix socket. Answers clients; decides nothing.
 
 mod actions;
+mod away;
 mod browser_terminal;
 mod changes;
 mod config;
@@ -16,6 +17,7 @@ mod import;
 mod jobs;
 mod log_range;
 mod logs;
+mod machines;
 mod metrics;
 mod moves;
 mod openapi;
@@ -57,9 +59,11 @@ use tokio::sync::oneshot;
 
 use crate::engine::{Message, Reply};
 use crate::events::Events;
-use crate::gpus::Gpus;
 use crate::import::Watches;
 use crate::metrics::Metrics;
+use crate::mirrors::Mirrors;
+use crate::names::Names;
+use crate::pool::{Lines, Pool};
 use crate::queue_edit::FileNotes;
 use crate::readings::Readings;
 use crate::reload::Reload;
@@ -94,6 +98,8 @@ pub struct App {
     pub notes: Arc<FileNotes>,
     pub watches: Arc<Watches>,
     pub copier: Copier,
+    pub lines: Arc<Lines>,
+    pub mirrors: Mirrors,
     pub web: Web,
     /// Where jobs run whose folder goes without saying.
     pub user_home: String,
@@ -123,6 +129,8 @@ pub fn open_router(app: Shared) -> Router {
         .route("/v1/status", get(service::status))
         .route("/v1/queue/pause", post(service::pause))
         .route("/v1/queue/resume", post(service::resume))
+        .route("/v1/machines", get(machines::list).post(machines::add))
+        .route("/v1/machines/{name}", get(machines::show).post(machines::act))
         .route("/v1/gpus", get(gpus::list))
         .route("/v1/gpus/readings", get(gpus::readings))
         .route("/v1/gpus/{word}", post(gpus::act))
@@ -172,39 +180,45 @@ impl App {
 
     /// Asks the engine about live facts.
     async fn ask<T: Send + 'static>(&self, question: impl FnOnce(&World) -> T + Send + 'static) -> Result<T, Problem> {
-        self.ask_gpus(move |world, _| question(world)).await
+        self.ask_pool(move |world, _| question(world)).await
     }
 
     /// The same, with one who knows why jobs wait.
     async fn explain<T, F>(&self, question: F) -> Result<T, Problem>
     where
         T: Send + 'static,
-        F: FnOnce(&World, &mut Explainer) -> T + Send + 'static,
+        F: FnOnce(&World, &Pool, &mut Explainer) -> T + Send + 'static,
     {
-        self.decided(move |world, policy| question(world, &mut Explainer::new(world, policy, clock::now()))).await
+        let explain =
+            move |world: &World, pool: &Pool, policy: &Policy| question(world, pool, &mut Explainer::new(world, policy, clock::now()));
+        self.decided(explain).await
     }
 
     /// The same, with what decisions depend on.
     async fn decided<T, F>(&self, question: F) -> Result<T, Problem>
     where
         T: Send + 'static,
-        F: FnOnce(&World, &Policy) -> T + Send + 'static,
+        F: FnOnce(&World, &Pool, &Policy) -> T + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let ask = move |world: &World, _: &Gpus, policy: &Policy| drop(reply.send(question(world, policy)));
+        let ask = move |world: &World, pool: &Pool, policy: &Policy| drop(reply.send(question(world, pool, policy)));
         self.post(Message::Ask(Box::new(ask)))?;
         answer.await.map_err(|_| Problem::Stopping)
     }
 
-    /// The same, with what was read of the GPUs.
-    async fn ask_gpus<T, F>(&self, question: F) -> Result<T, Problem>
+    /// The same, with what was read of machines.
+    async fn ask_pool<T, F>(&self, question: F) -> Result<T, Problem>
     where
         T: Send + 'static,
-        F: FnOnce(&World, &Gpus) -> T + Send + 'static,
+        F: FnOnce(&World, &Pool) -> T + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        self.post(Message::Ask(Box::new(move |world, gpus, _| drop(reply.send(question(world, gpus))))))?;
+        self.post(Message::Ask(Box::new(move |world, pool, _| drop(reply.send(question(world, pool))))))?;
         answer.await.map_err(|_| Problem::Stopping)
+    }
+
+    async fn names(&self) -> Result<Names, Problem> {
+        self.ask_pool(|_, pool| pool.names.clone()).await
     }
 
     /// Why each of these jobs waits.
@@ -212,10 +226,10 @@ impl App {
         if ids.is_empty() {
             return Ok(BTreeMap::new());
         }
-        self.explain(move |_, explainer| {
+        self.explain(move |_, pool, explainer| {
             let answer = |id: String| {
                 let waiting = explainer.job(id.parse::<JobId>().ok()?)?;
-                Some((id, words::waiting(&waiting)))
+                Some((id, words::waiting(&waiting, &pool.names)))
             };
             ids.into_iter().filter_map(answer).collect()
         })

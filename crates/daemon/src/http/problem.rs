@@ -21,6 +21,7 @@ impl IntoResponse for Failed {
             | Problem::NothingMatches { .. }
             | Problem::NotWatched { .. }
             | Problem::NoSuchVariable { .. }
+            | Problem::NoSuchMachine { .. }
             | Problem::NoLog { .. }
             | Problem::LogsGone { .. } => StatusCode::NOT_FOUND,
             Problem::WrongState { .. }
@@ -28,13 +29,16 @@ impl IntoResponse for Failed {
             | Problem::KeyReused { .. }
             | Problem::CheckpointsInUse { .. }
             | Problem::VariableGone { .. }
+            | Problem::MachineExists { .. }
+            | Problem::MachineBusy { .. }
+            | Problem::OwnMachine
             | Problem::NoTerminal { .. }
             | Problem::TimeLimitKept { .. } => StatusCode::CONFLICT,
             Problem::NotIn => StatusCode::UNAUTHORIZED,
             Problem::Forbidden { .. } => StatusCode::FORBIDDEN,
             Problem::TooMuch { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Problem::DiskFull { .. } => StatusCode::INSUFFICIENT_STORAGE,
-            Problem::Stopping | Problem::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Problem::Stopping | Problem::Busy { .. } | Problem::Unreachable { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Problem::Database { .. } | Problem::Internal { .. } => StatusCode::INTERNAL_SERVER_ERROR,
             _ => StatusCode::BAD_REQUEST,
         };

@@ -26,7 +26,8 @@ const FAILURES_SHOWN: u64 = 3;
 
 pub async fn service(State(app): State<Shared>) -> Result<Json<Service>, Failed> {
     let (queue_paused, simulated_gpus, (gpu_source, gpu_driver, gpu_error)) = app
-        .ask_gpus(|world, gpus| {
+        .ask_pool(|world, pool| {
+            let gpus = &pool.local().gpus;
             let all = world.machines().flat_map(|machine| &machine.gpus);
             let simulated = all.filter(|gpu| gpu.simulated).count() as u16;
             (world.queue_paused(), simulated, (gpus.source().map(String::from), gpus.driver(), gpus.error()))
@@ -71,7 +72,7 @@ pub struct StatusQuery {
 
 pub async fn status(State(app): State<Shared>, Asked(query): Asked<StatusQuery>) -> Result<Json<Status>, Failed> {
     let (queue_paused, pending, held, machines) = app
-        .ask_gpus(|world, read| (world.queue_paused(), world.pending(), world.held(), gpus::machines(world, read)))
+        .ask_pool(|world, read| (world.queue_paused(), world.pending(), world.held(), gpus::machines(world, read)))
         .await?;
     let (totals, failures, newest, rows) = app
         .read(move |reader| {

@@ -70,12 +70,16 @@ impl App {
             if !matches!(state, Word::Starting | Word::Running) {
                 return Err(Problem::WrongState { id: id.into(), verb: verb.into(), state, gpus: vec![] });
             }
+            if let Some(away) = self.away(id, number).await? {
+                let fail = |error: String| Problem::NoTerminal { id: id.into(), error };
+                let stream = away.terminal().await.map_err(fail)?;
+                return Ok((in_runtime(stream).map_err(|error| fail(error.to_string()))?, number));
+            }
             let dir = self.dir_of(id, number).await?;
             match spawn_blocking(move || reach(dir)).await {
                 Ok(Reached::Shim(stream)) => {
                     let fail = |error: std::io::Error| Problem::NoTerminal { id: id.into(), error: error.to_string() };
-                    stream.set_nonblocking(true).map_err(fail)?;
-                    return Ok((UnixStream::from_std(stream).map_err(fail)?, number));
+                    return Ok((in_runtime(stream).map_err(fail)?, number));
                 }
                 Ok(Reached::Nothing(error)) if Instant::now() > deadline => {
                     return Err(Problem::NoTerminal { id: id.into(), error });
@@ -86,6 +90,11 @@ impl App {
             }
         }
     }
+}
+
+fn in_runtime(stream: std::os::unix::net::UnixStream) -> std::io::Result<UnixStream> {
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
 }
 
 enum Reached {

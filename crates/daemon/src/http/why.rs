@@ -28,7 +28,7 @@ pub async fn why(State(app): State<Shared>, Path(id): Path<String>) -> Result<Js
     let has_variables = !row.spec.variables.is_empty();
     let job = app.view(vec![row], false).await?.remove(0);
     let holders = app.view(active, false).await?.into_iter().filter(|other| is_in_the_way(other, &job)).collect();
-    let (machines, pending) = app.ask_gpus(|world, read| (gpus::machines(world, read), world.pending())).await?;
+    let (machines, pending) = app.ask_pool(|world, read| (gpus::machines(world, read), world.pending())).await?;
     // A folder on a dead server may keep this waiting: others are answered meanwhile.
     let (last_lines, cwd_exists) = tokio::task::block_in_place(|| {
         let lines = match dir {

@@ -81,8 +81,8 @@ impl Importer {
     /// GPUs that are here; none where they cannot be known now.
     fn gpus(&self) -> Result<Option<GpuSet>, Problem> {
         self.ask(|reply| {
-            Message::Ask(Box::new(move |world, gpus, _| {
-                let known = match gpus.error() {
+            Message::Ask(Box::new(move |world, pool, _| {
+                let known = match pool.local().gpus.error() {
                     Some(_) => None,
                     None => {
                         Some(world.machines().flat_map(|machine| machine.gpus.iter().map(|gpu| gpu.index)).collect())

@@ -356,7 +356,7 @@ impl Keeper {
 
     fn ask(&self) -> Result<View, Failure> {
         let (reply, answer) = oneshot::channel();
-        self.send(Message::Ask(Box::new(move |world, gpus, _| drop(reply.send(View::of(world, gpus))))))?;
+        self.send(Message::Ask(Box::new(move |world, pool, _| drop(reply.send(View::of(world, &pool.local().gpus))))))?;
         answer.blocking_recv().map_err(|_| Failure::ServiceGone)
     }
 

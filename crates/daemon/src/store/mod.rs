@@ -8,6 +8,7 @@ mod fill;
 mod history;
 mod learned;
 mod left;
+mod machines;
 mod narrow;
 mod new_jobs;
 mod pages;
@@ -40,10 +41,10 @@ use crate::identity::Identity;
 pub use export::{Envs, View};
 pub use history::{PastJob, PastRun, Took};
 pub use left::{Copied, Left};
+pub use machines::MachineRow;
 pub use narrow::Narrow;
 pub use pages::Behind;
-pub use read::{Filter, JobRow, Reader, RunRow};
-pub use records::machine_name;
+pub use read::{Filter, JobRow, Reader, RunRow, RunSite};
 pub use restore::parents;
 pub use spec::{Launch, past_texts};
 pub use submissions::Submission;
@@ -70,6 +71,7 @@ const MIGRATIONS: &[Step] = &[
     Step { sql: include_str!("sweeps.sql"), fill: |_| Ok(()) },
     Step { sql: include_str!("times.sql"), fill: |_| Ok(()) },
     Step { sql: include_str!("submissions.sql"), fill: |_| Ok(()) },
+    Step { sql: include_str!("machines.sql"), fill: |_| Ok(()) },
 ];
 
 /// Statements the engine and a reader use over and over are prepared once.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use nexus_api::env::Env;
 use nexus_api::jobs::{JobSpec, RunOutcome, State};
+use nexus_core::ids::RunId;
 use nexus_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
@@ -68,6 +69,16 @@ impl JobRow {
     pub fn checkpoints_of(&self) -> &str {
         self.spec.checkpoint_of.as_deref().unwrap_or(&self.id)
     }
+}
+
+/// Where a run is, or was.
+pub struct RunSite {
+    pub run: RunId,
+    pub machine: String,
+    /// All that it printed is on this machine.
+    pub is_here: bool,
+    /// Where that is, or is brought to.
+    pub dir: PathBuf,
 }
 
 pub struct RunRow {
@@ -296,6 +307,30 @@ impl<'a> Reader<'a> {
             )
             .and_then(|mut statement| statement.query_map([n], run_row)?.collect())
             .map_err(|source| self.fail(source))
+    }
+
+    /// Where a run is, or was; none where there is no such run.
+    pub fn run_site(&self, id: &str, number: u32) -> Result<Option<RunSite>, StoreError> {
+        let site = |row: &Row| {
+            let (machine, dir): (String, String) = (row.get(0)?, row.get(1)?);
+            let is_here = machine == "local" || row.get(2)? || row.get(3)?;
+            Ok((machine, PathBuf::from(dir), is_here))
+        };
+        let found = self
+            .db
+            .prepare_cached(
+                "SELECT machine, dir, driver, tidied FROM runs
+                 WHERE n = (SELECT n FROM jobs WHERE id = ?1) AND number = ?2",
+            )
+            .and_then(|mut statement| statement.query_row(params![id, number], site).optional())
+            .map_err(|source| self.fail(source))?;
+        let job = id.parse().ok();
+        Ok(found.zip(job).map(|((machine, dir, is_here), job)| RunSite {
+            run: RunId { job, number },
+            machine,
+            is_here,
+            dir,
+        }))
     }
 
     /// Jobs whose checkpoints other jobs go on from. Looks at every job there is.

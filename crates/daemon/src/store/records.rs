@@ -1,6 +1,5 @@
-//! How machines and raised requests are written in records.
+//! How raised requests are written in records.
 
-use nexus_core::ids::MachineId;
 use nexus_core::request::Raise;
 
 /// As in the column `raised`.
@@ -20,19 +19,3 @@ pub(super) fn raise(text: &str) -> Option<Raise> {
 }
 
 const ALONE: &str = "alone";
-
-/// The machine of a name in records.
-pub(super) fn machine_named(name: &str) -> Option<MachineId> {
-    match name.strip_prefix("machine ") {
-        Some(number) => number.parse().ok().map(MachineId),
-        None => (name == "local").then_some(MachineId::LOCAL),
-    }
-}
-
-/// The name a machine goes by in records.
-pub fn machine_name(id: MachineId) -> String {
-    match id {
-        MachineId::LOCAL => "local".into(),
-        MachineId(number) => format!("machine {number}"),
-    }
-}

@@ -6,6 +6,7 @@ use nexus_api::jobs::JobSpec;
 use nexus_core::event::{Parent, QueuePause};
 use nexus_core::ids::{JobId, MachineId, RunId, SweepId};
 use nexus_core::job::{Job, Place, Retries, State};
+use nexus_core::machine::Standing;
 use nexus_core::request::{GpuSet, Request, Same};
 use nexus_core::run::{HeldShare, Lease, Phase, Run, StopCause};
 use nexus_core::time::Time;
@@ -14,9 +15,10 @@ use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::learned;
-use super::records::{machine_named, raise};
+use super::records::raise;
 use super::spec::Specs;
 use super::{Store, StoreError};
+use crate::names::Names;
 use crate::words;
 
 impl Store {
@@ -28,15 +30,17 @@ impl Store {
                 "SELECT jobs.id, jobs.state, spec, place_priority, turn, retries_used, start_failures, jobs.runs,
                         not_before, runs.gpus, runs.cpus, runs.planned_at, runs.pid, runs.started_at, runs.stop,
                         runs.milli, runs.vram_mib, runs.ram_mib, runs.peak_mib, same, raised, shared,
-                        sweep, sweeps.max_running IS NOT NULL, runs.ended_at, jobs.submitted_at
+                        sweep, sweeps.max_running IS NOT NULL, runs.ended_at, jobs.submitted_at, machines.n,
+                        runs.driver
                  FROM jobs LEFT JOIN runs ON runs.n = jobs.n AND runs.number = jobs.runs
                       LEFT JOIN sweeps ON sweeps.n = jobs.sweep
+                      LEFT JOIN machines ON machines.name = runs.machine
                  WHERE jobs.ended_at IS NULL",
             )
             .map_err(fail)?;
-        let mut specs = Specs::default();
+        let (mut specs, names) = (Specs::default(), self.names()?);
         let rows: Vec<(Job, Vec<Parent>)> = statement
-            .query_map([], |row| job(row, &specs.of_row(&self.db, row, 2, 21)?.spec))
+            .query_map([], |row| job(row, &specs.of_row(&self.db, row, 2, 21)?.spec, &names))
             .map_err(fail)?
             .collect::<rusqlite::Result<_>>()
             .map_err(fail)?;
@@ -52,6 +56,7 @@ impl Store {
         let world = world
             .with_paused_gpus(self.paused_gpus()?)
             .with_parents(parents)
+            .with_machines(self.standings()?)
             .with_learned(learned::all(&self.db).map_err(fail)?);
         Ok(world.with_sweeps(self.live_sweeps()?))
     }
@@ -68,13 +73,21 @@ impl Store {
 
     /// By machine and UUID.
     fn paused_gpus(&self) -> Result<Vec<(MachineId, String)>, StoreError> {
-        let rows: Vec<(String, String)> = self
-            .db
-            .prepare("SELECT machine, uuid FROM paused_gpus")
-            .and_then(|mut statement| statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect())
-            .map_err(|source| self.read_error(source))?;
-        // A machine that is not known any more has no GPU to pause.
-        Ok(rows.into_iter().filter_map(|(machine, uuid)| Some((machine_named(&machine)?, uuid))).collect())
+        self.db
+            .prepare("SELECT machines.n, uuid FROM paused_gpus JOIN machines ON machines.name = paused_gpus.machine")
+            .and_then(|mut found| found.query_map([], |row| Ok((MachineId(row.get(0)?), row.get(1)?)))?.collect())
+            .map_err(|source| self.read_error(source))
+    }
+
+    pub fn names(&self) -> Result<Names, StoreError> {
+        let machines = self.machines()?.into_iter().map(|row| (row.id, row.name));
+        Ok(Names::new(machines, self.classes()?))
+    }
+
+    /// Of machines that are in the pool.
+    fn standings(&self) -> Result<Vec<(MachineId, Standing)>, StoreError> {
+        let here = self.machines()?.into_iter().filter(|row| !row.removed);
+        Ok(here.map(|row| (row.id, row.standing)).collect())
     }
 
     /// Where a run keeps its files; none for a run that was forgotten.
@@ -87,25 +100,27 @@ impl Store {
         Ok(dir.map(PathBuf::from))
     }
 
-    /// Ended runs whose directories were not cleared yet.
-    pub fn untidy_runs(&self) -> Result<Vec<RunId>, StoreError> {
+    /// Ended runs on a machine whose directories were not cleared yet.
+    pub fn untidy_runs(&self, machine: MachineId) -> Result<Vec<RunId>, StoreError> {
         self.db
             .prepare(
                 "SELECT jobs.id, runs.number FROM runs JOIN jobs ON jobs.n = runs.n
-                 WHERE runs.ended_at IS NOT NULL AND runs.tidied = 0",
+                 WHERE runs.ended_at IS NOT NULL AND runs.tidied = 0
+                   AND CASE WHEN driver THEN 0 ELSE (SELECT n FROM machines WHERE name = runs.machine) END = ?1",
             )
             .and_then(|mut statement| {
-                statement.query_map([], |row| Ok(RunId { job: job_id(row, 0)?, number: row.get(1)? }))?.collect()
+                let run = |row: &Row| Ok(RunId { job: job_id(row, 0)?, number: row.get(1)? });
+                statement.query_map([machine.0], run)?.collect()
             })
             .map_err(|source| self.read_error(source))
     }
 }
 
-fn job(row: &Row, spec: &JobSpec) -> rusqlite::Result<(Job, Vec<Parent>)> {
+fn job(row: &Row, spec: &JobSpec, names: &Names) -> rusqlite::Result<(Job, Vec<Parent>)> {
     let id = job_id(row, 0)?;
     let raise = row.get_ref(20)?.as_str_or_null()?.and_then(raise);
     let same = Same(row.get(19)?);
-    let needs = words::needs(spec, same);
+    let needs = words::needs(spec, same, names);
     let (sweep, limited): (Option<SweepId>, bool) = (row.get::<_, Option<i64>>(22)?.map(SweepId), row.get(23)?);
     let runs: u32 = row.get(7)?;
     let state = match row.get_ref(1)?.as_str()? {
@@ -145,13 +160,13 @@ fn run(row: &Row, id: RunId) -> rusqlite::Result<Run> {
     Ok(Run {
         id,
         lease: Lease {
-            machine: MachineId::LOCAL,
+            machine: row.get::<_, Option<u32>>(26)?.map_or(MachineId::LOCAL, MachineId),
             gpus,
             beside: vec![],
             share: milli.map(|milli| HeldShare { milli, vram_mib }),
             cpus: row.get(10)?,
             ram_mib: row.get(17)?,
-            driver: false,
+            driver: row.get(27)?,
         },
         planned_at: Time(row.get(11)?),
         phase: match (pid, since) {

@@ -9,7 +9,7 @@ use nexus_api::jobs::JobSpec;
 use nexus_api::results::Found;
 use nexus_api::run_dir;
 use nexus_core::event::{Event, NewJob, QueuePause, Requeue};
-use nexus_core::ids::{JobId, RunId, SweepId};
+use nexus_core::ids::{ClassId, JobId, MachineId, RunId, SweepId};
 use nexus_core::job::{End, Failure};
 use nexus_core::learned::Learned;
 use nexus_core::request::{GpuSet, Raise, Same};
@@ -20,7 +20,8 @@ use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
 use super::learned;
 use super::left::Copied;
 use super::new_jobs::{NewJobs, Numbers};
-use super::records::{machine_name, raised};
+use super::machines::MachineRow;
+use super::records::raised;
 use super::spec::{Specs, StoredSpec, common, common_text, env_text, have_in_common, numbered, stored_spec};
 use super::{NewSweepRow, Store, StoreError, Submission, VariableChange, WatchChange};
 use crate::identity::{Identity, identity};
@@ -55,7 +56,11 @@ pub struct Batch {
     pub variables: Vec<VariableChange>,
     pub tags: Vec<TagChange>,
     /// Which GPUs do not exist.
-    pub simulated: GpuSet,
+    pub simulated: BTreeMap<MachineId, GpuSet>,
+    /// Machines that are added, for their events.
+    pub machines: Vec<MachineRow>,
+    /// Classes that are named for the first time.
+    pub classes: Vec<(ClassId, String)>,
     /// Where new runs keep their files.
     pub log_dir: PathBuf,
 }
@@ -70,6 +75,7 @@ impl Batch {
             && self.copied.is_empty()
             && self.variables.is_empty()
             && self.tags.is_empty()
+            && self.classes.is_empty()
     }
 }
 
@@ -160,6 +166,9 @@ impl<'a> Writer<'a> {
     fn batch(&mut self, batch: &'a Batch) -> rusqlite::Result<()> {
         for sweep in &batch.sweeps {
             self.new_sweep(sweep)?;
+        }
+        for (class, name) in &batch.classes {
+            self.new_class(*class, name)?;
         }
         for event in &batch.events {
             if !matches!(event, Event::Submitted(_)) {
@@ -275,12 +284,25 @@ impl<'a> Writer<'a> {
             }
             Event::QueueResumed => drop(self.set_meta("queue", "running")?),
             Event::GpuPaused { machine, uuid, .. } => {
-                self.run("INSERT OR IGNORE INTO paused_gpus VALUES (?1, ?2)", [&machine_name(*machine), uuid])?;
+                self.run(
+                    "INSERT OR IGNORE INTO paused_gpus SELECT name, ?2 FROM machines WHERE n = ?1",
+                    params![machine.0, uuid],
+                )?;
             }
             Event::GpuResumed { machine, uuid, .. } => {
-                self.run("DELETE FROM paused_gpus WHERE machine = ?1 AND uuid = ?2", [&machine_name(*machine), uuid])?;
+                self.run(
+                    "DELETE FROM paused_gpus WHERE machine = (SELECT name FROM machines WHERE n = ?1) AND uuid = ?2",
+                    params![machine.0, uuid],
+                )?;
             }
-            _ => {} // until the pool is on disk
+            Event::MachineAdded { .. }
+            | Event::MachineMoved { .. }
+            | Event::MachinePaused { .. }
+            | Event::MachineResumed { .. }
+            | Event::MachineQuarantined { .. }
+            | Event::MachineLeaving { .. }
+            | Event::MachineRemoved { .. } => self.machine(event, &batch.machines)?,
+            Event::MachineRead(_) | Event::DiskFull { .. } | Event::Stopping => {}
         }
         Ok(())
     }
@@ -444,20 +466,22 @@ impl<'a> Writer<'a> {
             params![run.job.as_str(), run.number],
         )?;
         self.run(
-            "INSERT INTO runs (n, number, machine, gpus, cpus, simulated, planned_at, dir, milli, vram_mib, ram_mib)
-             SELECT n, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 FROM jobs WHERE id = ?1",
+            "INSERT INTO runs (n, number, machine, gpus, cpus, simulated, planned_at, dir, milli, vram_mib, ram_mib, driver)
+             SELECT n, ?2, (SELECT name FROM machines WHERE n = ?3), ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12
+             FROM jobs WHERE id = ?1",
             params![
                 run.job.as_str(),
                 run.number,
-                machine_name(lease.machine),
+                lease.machine.0,
                 lease.gpus.to_string(),
                 lease.cpus,
-                lease.gpus.overlaps(batch.simulated),
+                batch.simulated.get(&lease.machine).is_some_and(|simulated| lease.gpus.overlaps(*simulated)),
                 at.0,
                 run_dir::of_run(&batch.log_dir, run.job.as_str(), run.number).to_string_lossy(),
                 lease.share.map(|share| share.milli),
                 lease.share.and_then(|share| share.vram_mib),
-                lease.ram_mib
+                lease.ram_mib,
+                lease.driver
             ],
         )?;
         Ok(())

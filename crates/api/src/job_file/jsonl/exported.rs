@@ -62,7 +62,8 @@ const PASSED_OVER: &[&str] = &[
 ];
 
 /// What a request says, by the names of the options.
-const OF_REQUEST: [&str; 9] = ["vram", "cpus", "ram", "on", "gpu-model", "time", "signal", "grace", "force"];
+const OF_REQUEST: [&str; 12] =
+    ["vram", "cpus", "ram", "on", "gpu-model", "class", "machine", "driver", "time", "signal", "grace", "force"];
 
 /// A word where a key is not known; each is told once.
 pub fn meant(

@@ -9,6 +9,7 @@ use nexus_api::import::{Import, ImportReport, ImportText, Imported, Watch, Watch
 use nexus_api::jobs::{Action, Job, JobDetail, JobQuery, JobSpec, Move, OnJobs, Rerun, Submitted};
 use nexus_api::left::{CopyResults, Results};
 use nexus_api::log;
+use nexus_api::machines::{MachineAction, NewMachine, OnMachines};
 use nexus_api::report::{Group, Tag, TagJobs};
 use nexus_api::screens::Screen;
 use nexus_api::service::{Gpu, GpuPast, Machine, OnGpus, Service, SimulatedGpus, Status, Stop};
@@ -37,6 +38,7 @@ pub fn all() -> Vec<(&'static str, Vec<Operation>)> {
         ("jobs", of_jobs),
         ("queue", queue()),
         ("sweeps", of_sweeps()),
+        ("machines", machines()),
         ("gpus", gpus()),
         ("events", vec![followed_events()]),
         ("files", files()),
@@ -200,6 +202,30 @@ fn of_sweeps() -> Vec<Operation> {
             .answers_list::<Job>("In the order of its points; those that were repeated do not count.")
             .answer_header("nexus-cursor", NEXT)
             .or(404, "There is no such sweep."),
+    ]
+}
+
+fn machines() -> Vec<Operation> {
+    const NO_MACHINE: &str = "There is no such machine.";
+    vec![
+        get("/v1/machines", "list_machines", "Lists the machines of the pool")
+            .answers_list::<Machine>("As they are now, the service's own host first."),
+        post("/v1/machines", "add_machine", "Adds a machine, and begins to call it")
+            .about("The answer comes before it was reached: its state tells how that goes.")
+            .takes::<NewMachine>()
+            .answers::<Machine>("The machine.")
+            .or(409, "There is one of this name already."),
+        get("/v1/machines/{name}", "show_machine", "Shows a machine")
+            .of("name", "The name of a machine.")
+            .answers::<Machine>("As it is now.")
+            .or(404, NO_MACHINE),
+        post("/v1/machines/{name}", "act_on_machines", "Pauses machines, moves them, takes them out")
+            .about("What is done stands in the place of the name. All of them or none; jobs that run go on.")
+            .one_of("name", "What is done.", MachineAction::schema())
+            .takes::<OnMachines>()
+            .answers_list::<Machine>("The machines as they are then, or were before they went.")
+            .or(404, NO_MACHINE)
+            .or(409, "Jobs are on one that was to go."),
     ]
 }
 

@@ -1,0 +1,117 @@
+//! Machines that jobs run on: how they stand, and what is asked of them.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// How a machine of a pool stands.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct InPool {
+    pub state: MachineState,
+    /// One sentence on the state: why it cannot be reached, how far it is being set up.
+    pub detail: Option<String>,
+    /// What to type or do about it.
+    pub hint: Option<String>,
+    /// None while it is being set up: it takes only jobs that name it.
+    pub class: Option<String>,
+    /// As it was given; null for the service's own host.
+    pub address: Option<String>,
+    /// Its own name for itself, once it was reached.
+    pub hostname: Option<String>,
+    pub ram_mib: Option<u64>,
+    /// The folder that nexus has there.
+    pub home: Option<String>,
+    /// Round trip of the line.
+    pub round_trip_ms: Option<f64>,
+    /// Since when it is in this state, as far as this service knows.
+    pub since: Option<String>,
+    pub added_at: Option<String>,
+    /// Jobs that hold something of it.
+    pub jobs: Vec<String>,
+}
+
+/// What a machine does with new jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MachineState {
+    /// It takes them.
+    #[default]
+    Ready,
+    /// It was not reached yet since the service began, or since it was added.
+    Connecting,
+    /// Its line is lost. What runs there goes on.
+    Unreachable,
+    /// By the user's will.
+    Paused,
+    /// Too many different jobs failed on it one after another.
+    Quarantined,
+    /// It is taken out when the last job on it has ended.
+    Leaving,
+}
+
+impl MachineState {
+    pub fn word(self) -> &'static str {
+        match self {
+            MachineState::Ready => "ready",
+            MachineState::Connecting => "connecting",
+            MachineState::Unreachable => "unreachable",
+            MachineState::Paused => "paused",
+            MachineState::Quarantined => "quarantined",
+            MachineState::Leaving => "leaving",
+        }
+    }
+}
+
+/// Body of `POST /v1/machines`: one more machine. The answer comes before it was reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NewMachine {
+    /// `[user@]host[:port]`, or a name of `~/.ssh/config`.
+    pub address: String,
+    /// None = the host of the address.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// None = `default`.
+    #[serde(default)]
+    pub class: Option<String>,
+    /// The folder there; none = `~/.nexus`.
+    #[serde(default)]
+    pub home: Option<String>,
+    /// So many GPUs that do not exist stand in for its own.
+    #[serde(default)]
+    pub simulate_gpus: u16,
+}
+
+/// Body of `POST /v1/machines/pause` and its like, for all of these machines or none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OnMachines {
+    pub machines: Vec<String>,
+    /// For `mv`: the class they go to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// For `rm`: they go when the jobs on them have ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub drain: bool,
+    /// For `rm`: the jobs on them are ended first. With neither, a machine with jobs on it stays.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kill: bool,
+}
+
+/// What can be done to machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MachineAction {
+    Pause,
+    Resume,
+    Mv,
+    Rm,
+}
+
+impl MachineAction {
+    pub fn word(self) -> &'static str {
+        match self {
+            MachineAction::Pause => "pause",
+            MachineAction::Resume => "resume",
+            MachineAction::Mv => "mv",
+            MachineAction::Rm => "rm",
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! How runs are started, watched and ended: here, or on a machine over ssh. What comes of it is reported.
+
+pub mod ssh;
+
+use nexus_api::run_dir::RunSpec;
+use nexus_node::line::ToNode;
+use nexus_node::{Node, RunPlace};
+
+use ssh::Remote;
+
+/// The part of nexus that runs jobs on one machine.
+pub enum Backend {
+    /// In this process.
+    Local(Node),
+    /// The same behind a line. Without one nothing is asked: what runs there is observed once the line is back.
+    Ssh(Remote),
+}
+
+impl Backend {
+    pub fn start(&self, runs: Vec<RunSpec>) {
+        match self {
+            Backend::Local(node) => node.start(runs),
+            Backend::Ssh(remote) => remote.send(&ToNode::Start { runs }),
+        }
+    }
+
+    pub fn observe(&self, runs: Vec<RunPlace>) {
+        match self {
+            Backend::Local(node) => node.observe(runs),
+            Backend::Ssh(remote) => remote.send(&ToNode::Observe { runs }),
+        }
+    }
+
+    pub fn stop(&self, runs: Vec<RunPlace>) {
+        match self {
+            Backend::Local(node) => node.stop(runs),
+            Backend::Ssh(remote) => remote.send(&ToNode::Stop { runs }),
+        }
+    }
+}

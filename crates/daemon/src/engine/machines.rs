@@ -1,0 +1,307 @@
+//! What the engine does about machines: takes them in, hears how they are, and asks things of them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use nexus_api::jobs::JobRequest;
+use nexus_api::problem::Problem;
+use nexus_api::run_dir::RunSpec;
+use nexus_core::apply::{self, Command, Report};
+use nexus_core::event::Event;
+use nexus_core::ids::{ClassId, MachineId};
+use nexus_core::machine::{Machine, Standing};
+use nexus_node::RunPlace;
+
+use super::{Engine, Message, Turn, Watch};
+use crate::backend::Backend;
+use crate::backend::ssh::address::Address;
+use crate::backend::ssh::{News, Remote, Sink, Step, Way};
+use crate::clock;
+use crate::gpus::Gpus;
+use crate::mirrors::Ended;
+use crate::names::DEFAULT_CLASS;
+use crate::pool::{LineState, Member};
+use crate::store::MachineRow;
+
+/// What is the same for every call.
+pub struct Calls {
+    /// A folder for the sockets of shared connections; its path is short.
+    pub controls: PathBuf,
+    /// Which of the services that use a machine this is.
+    pub service: String,
+    pub engine: Sender<Message>,
+}
+
+/// A machine to be, its address and names checked.
+pub struct AddMachine {
+    pub address: Address,
+    pub name: String,
+    pub class: Option<String>,
+    pub home: Option<String>,
+    pub simulated: u16,
+}
+
+/// What is asked of one machine at once.
+#[derive(Default)]
+pub struct Asked {
+    pub starts: Vec<RunSpec>,
+    pub observes: Vec<RunPlace>,
+    pub stops: Vec<RunPlace>,
+    pub tidies: Vec<RunPlace>,
+}
+
+impl Engine {
+    pub(super) fn add_machine(&mut self, new: AddMachine, turn: &mut Turn) -> Result<(), Problem> {
+        let machine = self.pool.names.machine_or_next(&new.name);
+        let coming = turn.batch.machines.iter().any(|row| row.id == machine);
+        if coming || self.pool.members.contains_key(&machine) {
+            let address = self.pool.member(machine).and_then(|member| member.address.clone());
+            return Err(Problem::MachineExists { name: new.name, address });
+        }
+        let class = self.class(new.class.as_deref().unwrap_or(DEFAULT_CLASS), turn);
+        let standing = Standing { class: Some(class), ..Standing::default() };
+        let command = Command::AddMachine { machine, standing: standing.clone() };
+        let events = apply::command(&mut self.world, command, clock::now());
+        turn.batch.events.extend(events.map_err(|refusal| self.refused(refusal, "add"))?);
+        self.pool.names.add_machine(&new.name, machine);
+        turn.batch.machines.push(MachineRow {
+            id: machine,
+            name: new.name,
+            address: Some(new.address.to_string()),
+            home: new.home,
+            simulated: new.simulated,
+            standing,
+            added_at: clock::now(),
+            removed: false,
+        });
+        Ok(())
+    }
+
+    pub(super) fn move_machines(&mut self, machines: Vec<MachineId>, class: &str, turn: &mut Turn) -> Result<(), Problem> {
+        let class = Some(self.class(class, turn));
+        let events = apply::command(&mut self.world, Command::MoveMachines { machines, class }, clock::now());
+        turn.batch.events.extend(events.map_err(|refusal| self.refused(refusal, "mv"))?);
+        Ok(())
+    }
+
+    /// Where a job may run is known from now on; a machine must be.
+    pub(super) fn know_places(&mut self, request: &JobRequest, turn: &mut Turn) -> Result<(), Problem> {
+        if let Some(machine) = &request.machine {
+            self.pool.named(machine)?;
+        }
+        if let Some(class) = &request.class {
+            self.class(class, turn);
+        }
+        Ok(())
+    }
+
+    /// The number of a class, which is there from now on.
+    pub(super) fn class(&mut self, name: &str, turn: &mut Turn) -> ClassId {
+        let (class, is_new) = self.pool.names.class_or_next(name);
+        if is_new {
+            self.pool.names.add_class(name, class);
+            turn.batch.classes.push((class, name.to_string()));
+        }
+        class
+    }
+
+    /// Calls machines that are in the pool from now on, and hangs up on those that are not. All of it is on disk.
+    pub(super) fn keep_members(&mut self, turn: &Turn) {
+        for row in &turn.batch.machines {
+            self.call(row.clone());
+        }
+        for event in &turn.batch.events {
+            match event {
+                Event::MachineRemoved { machine } => {
+                    self.lines.remove(*machine);
+                    self.pool.members.remove(machine);
+                }
+                // Whoever says so thinks that it would work now.
+                Event::MachineResumed { machine } => {
+                    if let Some(Member { backend: Backend::Ssh(remote), .. }) = self.pool.member(*machine) {
+                        remote.call_now();
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Those that were in the pool when the service began.
+    pub(super) fn call_all(&mut self) {
+        match self.store.machines() {
+            Ok(rows) => rows.into_iter().filter(|row| !row.removed).for_each(|row| self.call(row)),
+            Err(error) => self.log.write(&[format!("Error: {}", error.problem())]),
+        }
+    }
+
+    /// Begins to call a machine of the pool. Until it answers nothing runs there.
+    pub(super) fn call(&mut self, row: MachineRow) {
+        let Some(address) = row.address.as_deref().and_then(Address::parse) else { return };
+        let machine = Machine { id: row.id, name: row.name.clone(), reachable: false, ..Machine::default() };
+        let way = Way {
+            address,
+            ssh_args: self.specs.config.ssh_args.clone(),
+            controls: self.calls.controls.clone(),
+            home: row.home,
+            service: self.calls.service.clone(),
+            simulated: row.simulated > 0,
+            poll: self.specs.config.gpus_of(&row.name).poll,
+        };
+        let (id, engine) = (row.id, std::sync::Mutex::new(self.calls.engine.clone()));
+        let sink: Sink = Arc::new(move |news| {
+            let engine = engine.lock().expect("nobody panics while they send");
+            // The engine is gone: the service is going down.
+            let _ = engine.send(Message::Machine { machine: id, news });
+        });
+        let remote = match Remote::call(way, sink) {
+            Ok(remote) => remote,
+            Err(error) => {
+                return self.log.write(&[format!("Error: machine {} cannot be called: {error}", row.name)]);
+            }
+        };
+        self.lines.add(id, &row.name, remote.clone());
+        let member = Member {
+            name: row.name,
+            address: row.address,
+            added_at: row.added_at,
+            gpus: Gpus::new(row.simulated),
+            machine: machine.clone(),
+            backend: Backend::Ssh(remote),
+            line: LineState::Calling(Step::Connecting),
+            poll: None,
+        };
+        self.pool.members.insert(id, member);
+        let message = Message::Report(Report::Machine(machine));
+        self.outbox.send(message).expect("the engine holds the receiving end");
+    }
+
+    /// The World was loaded again: what is known of machines beside it goes in again.
+    pub(super) fn members_again(&mut self) {
+        let here: Vec<MachineId> = self.world.standings().map(|(id, _)| id).collect();
+        self.pool.members.retain(|id, _| *id == MachineId::LOCAL || here.contains(id));
+        for member in self.pool.members.values() {
+            self.world.record(&Event::MachineRead(member.machine.clone()));
+        }
+    }
+
+    pub(super) fn news(&mut self, machine: MachineId, news: News, turn: &mut Turn, watch: &mut Watch) {
+        // Late words of one that was taken out.
+        let Some(member) = self.pool.members.get_mut(&machine) else { return };
+        match news {
+            News::Step(step) => {
+                member.line.step(step);
+                self.tell_machine(machine);
+            }
+            News::Up { hello, round_trip } => {
+                turn.lines.push(format!("Machine {} connected", member.name));
+                member.machine.cpus = hello.cpus;
+                member.machine.ram_mib = hello.ram_mib;
+                member.poll = None;
+                let simulated = member.gpus.are_simulated();
+                member.line = LineState::Up { hello, round_trip, since: clock::now() };
+                // Without its GPUs it is only half there: the first reading follows at once.
+                if simulated {
+                    self.is_there(machine, turn, watch);
+                }
+            }
+            News::Gpus(reading) => {
+                self.gpus_read(machine, reading, turn, watch);
+                if self.pool.member(machine).is_some_and(|member| !member.machine.reachable) {
+                    self.is_there(machine, turn, watch);
+                }
+            }
+            News::Report(report) => {
+                for message in crate::reports::messages(report) {
+                    self.take(message, turn, watch);
+                }
+            }
+            News::NoLoginEnv(error) => {
+                turn.lines.push(format!("Machine {}: no login environment: {error}", member.name));
+            }
+            News::Down { trouble, again_in } => {
+                let was_up = member.line.was_up();
+                if member.line.is_news(&trouble) {
+                    turn.lines.push(format!("Machine {} unreachable: {}", member.name, trouble.why));
+                }
+                let (since, again_at) = (clock::now(), clock::now().after(again_in));
+                let since = member.line.down_since().unwrap_or(since);
+                member.line = LineState::Down { trouble, since, again_at, was_up };
+                member.machine.reachable = false;
+                let lost = member.machine.clone();
+                self.report(Report::Machine(lost), turn, watch);
+                self.tell_machine(machine);
+            }
+        }
+    }
+
+    /// It is reached, and what it has is known: from here on it takes jobs, and those on it are looked for.
+    fn is_there(&mut self, machine: MachineId, turn: &mut Turn, watch: &mut Watch) {
+        if let Some(member) = self.pool.members.get_mut(&machine) {
+            member.machine.reachable = true;
+        }
+        self.look_at_gpus(machine, turn, watch);
+        self.fetch_leftovers(machine);
+        self.tell_machine(machine);
+    }
+
+    /// Ended runs of a machine whose logs are still there, or whose directories were not cleared.
+    fn fetch_leftovers(&mut self, machine: MachineId) {
+        match self.store.untidy_runs(machine) {
+            Ok(runs) => {
+                let asked = Asked {
+                    tidies: runs.into_iter().filter_map(|run| self.run_place(run, machine)).collect(),
+                    ..Asked::default()
+                };
+                self.ask_of(machine, asked);
+            }
+            // They lie in nobody's way: the next line finds them.
+            Err(error) => self.log.write(&[format!("Error: {}", error.problem())]),
+        }
+    }
+
+    /// Those of the service's own host that an earlier service left.
+    pub(super) fn tidy_leftovers(&mut self) {
+        match self.store.untidy_runs(MachineId::LOCAL) {
+            Ok(runs) => {
+                let places = runs.into_iter().filter_map(|run| self.run_place(run, MachineId::LOCAL)).collect();
+                if let Backend::Local(node) = &self.pool.local().backend {
+                    node.tidy_leftovers(places);
+                }
+            }
+            // They lie in nobody's way: the next start finds them.
+            Err(error) => self.log.write(&[format!("Error: {}", error.problem())]),
+        }
+    }
+
+    pub(super) fn ask_of(&self, machine: MachineId, asked: Asked) {
+        let Some(member) = self.pool.member(machine) else { return };
+        let Asked { starts, observes, stops, tidies } = asked;
+        if !starts.is_empty() {
+            member.backend.start(starts);
+        }
+        if !observes.is_empty() {
+            member.backend.observe(observes);
+        }
+        if !stops.is_empty() {
+            member.backend.stop(stops);
+        }
+        match &member.backend {
+            _ if tidies.is_empty() => {}
+            Backend::Local(node) => node.tidy(tidies),
+            // Its logs are brought here first.
+            Backend::Ssh(remote) => {
+                for RunPlace { run, dir } in tidies {
+                    self.mirrors.finish(Ended { run, there: dir, here: self.dir_here(run), remote: remote.clone() });
+                }
+            }
+        }
+    }
+
+    fn tell_machine(&self, machine: MachineId) {
+        if let Some(member) = self.pool.member(machine) {
+            self.events.publish(nexus_api::events::What::Machine { name: member.name.clone() });
+        }
+    }
+}

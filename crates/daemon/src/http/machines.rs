@@ -1,0 +1,196 @@
+//! The machines of the pool: how they stand, and what is done to them.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use nexus_api::machines::{InPool, MachineAction, MachineState, NewMachine, OnMachines};
+use nexus_api::problem::Problem;
+use nexus_api::service::Machine;
+use nexus_core::apply::Command;
+use nexus_core::ids::MachineId;
+use nexus_core::machine::Machine as Known;
+use nexus_core::world::World;
+
+use super::extract::{Path, Sent};
+use super::problem::Failed;
+use super::{App, Shared, gpus};
+use crate::backend::ssh::Step;
+use crate::backend::ssh::address::{Address, WANT, is_machine_name};
+use crate::engine::{AddMachine, Message};
+use crate::pool::{LineState, Member, Pool};
+use crate::{checks, clock};
+
+/// More than nexus pretends to have.
+const MOST_SIMULATED: u16 = 64;
+
+/// `GET /v1/machines`
+pub async fn list(State(app): State<Shared>) -> Result<Json<Vec<Machine>>, Failed> {
+    Ok(Json(app.machines().await?))
+}
+
+/// `GET /v1/machines/{name}`
+pub async fn show(State(app): State<Shared>, Path(name): Path<String>) -> Result<Json<Machine>, Failed> {
+    app.machine_named(&name).await?;
+    let found = app.machines().await?.into_iter().find(|machine| machine.name == name);
+    Ok(Json(found.ok_or(Problem::NoSuchMachine { name, near: None })?))
+}
+
+/// `POST /v1/machines`: it is in the pool from now on, and called. How that goes is told by `GET`.
+pub async fn add(
+    State(app): State<Shared>,
+    Sent(new): Sent<NewMachine>,
+) -> Result<(StatusCode, Json<Machine>), Failed> {
+    let new = checked(new)?;
+    let name = new.name.clone();
+    app.order(|reply| Message::AddMachine { new: Box::new(new), reply }).await?;
+    let found = app.machines().await?.into_iter().find(|machine| machine.name == name);
+    Ok((StatusCode::CREATED, Json(found.ok_or(Problem::NoSuchMachine { name, near: None })?)))
+}
+
+/// `POST /v1/machines/pause` and its like: the machines as they are afterwards, or were before they went.
+pub async fn act(
+    State(app): State<Shared>,
+    Path(word): Path<String>,
+    Sent(on): Sent<OnMachines>,
+) -> Result<Json<Vec<Machine>>, Failed> {
+    let action: MachineAction = serde_json::from_value(word.clone().into())
+        .map_err(|_| Problem::BadRequest { error: format!("there is nothing called {word} to do to machines") })?;
+    let OnMachines { machines: names, class, drain, kill } = on;
+    let machines = app.machines_named(&names).await?;
+    let before = app.these(&names).await?;
+    match (action, class) {
+        (MachineAction::Pause, _) => app.machine_order(Command::PauseMachines { machines }, action).await?,
+        (MachineAction::Resume, _) => app.machine_order(Command::ResumeMachines { machines }, action).await?,
+        (MachineAction::Mv, Some(class)) => {
+            checks::word("class", &class)?;
+            app.order(|reply| Message::MoveMachines { machines, class, reply }).await?;
+        }
+        (MachineAction::Mv, None) => {
+            let want = "the class that they go to".into();
+            return Err(Failed(Problem::BadField { field: "class".into(), value: "nothing".into(), want }));
+        }
+        (MachineAction::Rm, _) => {
+            for machine in machines {
+                app.machine_order(Command::RemoveMachine { machine, drain, kill }, action).await?;
+            }
+        }
+    }
+    let left = app.these(&names).await?;
+    let now = |machine: Machine| left.iter().find(|it| it.name == machine.name).cloned().unwrap_or(machine);
+    Ok(Json(before.into_iter().map(now).collect()))
+}
+
+/// Names and an address that lead where they should.
+fn checked(new: NewMachine) -> Result<AddMachine, Problem> {
+    let bad = |field: &str, value: &str, want: &str| Problem::BadField {
+        field: field.into(),
+        value: format!("{value:?}"),
+        want: want.into(),
+    };
+    let address = Address::parse(&new.address).ok_or_else(|| bad("address", &new.address, WANT))?;
+    let unnamed = || bad("name", &new.address, "a name for it: --name NAME, of letters, digits, dots and dashes");
+    let name = match &new.name {
+        Some(name) if is_machine_name(name) => name.clone(),
+        Some(name) => return Err(bad("name", name, "letters, digits, dots and dashes, beginning with a letter or digit")),
+        None => address.name().map(String::from).ok_or_else(unnamed)?,
+    };
+    if let Some(class) = &new.class {
+        checks::word("class", class)?;
+    }
+    if let Some(home) = new.home.as_ref().filter(|home| home.is_empty() || home.chars().any(char::is_control)) {
+        return Err(bad("home", home, "a folder there, as in /data/ann/nexus"));
+    }
+    if new.simulate_gpus > MOST_SIMULATED {
+        return Err(bad("simulate-gpus", &new.simulate_gpus.to_string(), &format!("at most {MOST_SIMULATED}")));
+    }
+    Ok(AddMachine { address, name, class: new.class, home: new.home, simulated: new.simulate_gpus })
+}
+
+impl App {
+    async fn machines(&self) -> Result<Vec<Machine>, Problem> {
+        self.ask_pool(|world, pool| {
+            let mut all = gpus::machines(world, pool);
+            for machine in all.iter_mut().filter(|machine| machine.pool.is_none()) {
+                let known = world.machines().find(|known| known.name == machine.name);
+                let member = known.and_then(|known| Some((known, pool.member(known.id)?)));
+                machine.pool = member.map(|(known, member)| standing(known, member, world, pool));
+            }
+            all
+        })
+        .await
+    }
+
+    async fn these(&self, names: &[String]) -> Result<Vec<Machine>, Problem> {
+        Ok(self.machines().await?.into_iter().filter(|machine| names.contains(&machine.name)).collect())
+    }
+
+    async fn machines_named(&self, names: &[String]) -> Result<Vec<MachineId>, Problem> {
+        let names = names.to_vec();
+        self.ask_pool(move |_, pool| names.iter().map(|name| pool.named(name)).collect()).await?
+    }
+
+    async fn machine_order(&self, command: Command, action: MachineAction) -> Result<(), Problem> {
+        let verb = action.word();
+        self.order(|reply| Message::Command { command, verb, skip_unfit: false, reply }).await.map(drop)
+    }
+}
+
+/// How a machine stands: what was decided about it, and how it is reached.
+pub(super) fn standing(known: &Known, member: &Member, world: &World, pool: &Pool) -> InPool {
+    let decided = world.standing(known.id);
+    let quarantine = decided.quarantine.as_ref();
+    let (line_state, detail, hint) = line(known, member);
+    let name = &member.name;
+    let (state, detail, hint) = match (line_state, quarantine) {
+        (MachineState::Ready, _) if decided.leaving => (MachineState::Leaving, None, None),
+        (MachineState::Ready, Some(quarantine)) => (
+            MachineState::Quarantined,
+            Some(format!(
+                "{} different jobs failed on it one after another, {} last, while others completed elsewhere",
+                quarantine.failures, quarantine.last
+            )),
+            Some(format!("nexus why {}, then nexus machine resume {name}", quarantine.last)),
+        ),
+        (MachineState::Ready, None) if decided.paused => {
+            (MachineState::Paused, None, Some(format!("nexus machine resume {name}")))
+        }
+        (state, _) => (state, detail, hint),
+    };
+    let (round_trip, since) = match &member.line {
+        LineState::Up { round_trip, since, .. } => (Some(round_trip.as_secs_f64() * 1000.0), Some(*since)),
+        LineState::Down { since, .. } => (None, Some(*since)),
+        LineState::Own | LineState::Calling(_) => (None, None),
+    };
+    let jobs = world.active_runs().filter(|run| run.lease.machines().any(|machine| machine == known.id));
+    InPool {
+        state,
+        detail,
+        hint,
+        class: decided.class.map(|class| pool.names.class_name(class).to_string()),
+        address: member.address.clone(),
+        hostname: member.hello().map(|hello| hello.hostname.clone()),
+        ram_mib: Some(known.ram_mib).filter(|mib| *mib > 0),
+        home: member.hello().map(|hello| hello.home.display().to_string()),
+        round_trip_ms: round_trip,
+        since: since.map(clock::rfc3339),
+        added_at: member.address.as_ref().map(|_| clock::rfc3339(member.added_at)),
+        jobs: jobs.map(|run| run.id.job.to_string()).collect(),
+    }
+}
+
+fn line(known: &Known, member: &Member) -> (MachineState, Option<String>, Option<String>) {
+    match &member.line {
+        LineState::Own => (MachineState::Ready, None, None),
+        LineState::Up { .. } if known.reachable => (MachineState::Ready, None, None),
+        LineState::Up { .. } => (MachineState::Connecting, Some("its GPUs are being read".into()), None),
+        LineState::Calling(Step::Connecting) => (MachineState::Connecting, None, None),
+        LineState::Calling(Step::Sending { done, of }) => {
+            let told = format!("nexus is sent there: {} of {} MB", done / 1_000_000, of / 1_000_000);
+            (MachineState::Connecting, Some(told), None)
+        }
+        LineState::Calling(Step::Starting) => (MachineState::Connecting, Some("nexus starts there".into()), None),
+        LineState::Down { trouble, .. } => {
+            (MachineState::Unreachable, Some(trouble.why.clone()), trouble.hint.clone())
+        }
+    }
+}

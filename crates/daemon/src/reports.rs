@@ -1,0 +1,47 @@
+//! What nodes report, in the words of the engine.
+
+use nexus_core::apply::Report;
+use nexus_core::run::Outcome;
+use nexus_core::time::Time;
+use nexus_node::Report as NodeReport;
+
+use crate::clock;
+use crate::engine::Message;
+
+/// A node's report as the engine takes it.
+pub fn messages(report: NodeReport) -> Vec<Message> {
+    match report {
+        NodeReport::Tidied { run } => vec![Message::Tidied(run)],
+        NodeReport::Ended { run, record } if !record.found.is_nothing() => {
+            let found = record.found.clone();
+            let mut reports = reports(NodeReport::Ended { run, record });
+            // Both are on disk, or neither.
+            let ended = reports.pop().map(|report| Message::Ended { run, report, found });
+            reports.into_iter().map(Message::Report).chain(ended).collect()
+        }
+        report => reports(report).into_iter().map(Message::Report).collect(),
+    }
+}
+
+/// A node's report in core's words.
+fn reports(report: NodeReport) -> Vec<Report> {
+    let now = clock::now();
+    match report {
+        NodeReport::Tidied { .. } => vec![],
+        NodeReport::Started { run, pid, at_ms } => vec![Report::Started { run, pid, at: Time(at_ms) }],
+        NodeReport::Ended { run, record } => {
+            // The record knows when it began, should that message have been lost.
+            let started = record.pid.zip(record.started_at_ms);
+            let started = started.map(|(pid, at)| Report::Started { run, pid, at: Time(at) });
+            let ended = Report::Ended { run, outcome: record.outcome(), at: Time(record.ended_at_ms) };
+            started.into_iter().chain([ended]).collect()
+        }
+        // Whether it ran before is the engine's to know.
+        NodeReport::NotStarted { run } => vec![Report::NotStarted { run, ran: false }],
+        NodeReport::Claimed { run } => vec![Report::Ended { run, outcome: Outcome::NeverStarted, at: now }],
+        NodeReport::StartFailed { run, error } => {
+            vec![Report::Ended { run, outcome: Outcome::MachineError { error }, at: now }]
+        }
+        NodeReport::Lost { run, error } => vec![Report::Ended { run, outcome: Outcome::Lost { error }, at: now }],
+    }
+}

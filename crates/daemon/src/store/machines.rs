@@ -1,0 +1,135 @@
+//! Machines on disk: who they are, and what was decided about them.
+
+use nexus_core::event::Event;
+use nexus_core::ids::{ClassId, JobId, MachineId};
+use nexus_core::machine::{Quarantine, Standing};
+use nexus_core::time::Time;
+use rusqlite::{Row, params};
+
+use super::write::Writer;
+use super::{Store, StoreError};
+
+/// A machine as it was added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineRow {
+    pub id: MachineId,
+    pub name: String,
+    /// None: the service's own host.
+    pub address: Option<String>,
+    pub home: Option<String>,
+    pub simulated: u16,
+    pub standing: Standing,
+    pub added_at: Time,
+    pub removed: bool,
+}
+
+impl Store {
+    /// All there ever were, by number.
+    pub fn machines(&self) -> Result<Vec<MachineRow>, StoreError> {
+        self.db
+            .prepare_cached(
+                "SELECT n, name, address, home, simulated, class, paused, quarantine, leaving, added_at,
+                        removed_at IS NOT NULL FROM machines ORDER BY n",
+            )
+            .and_then(|mut found| found.query_map([], machine)?.collect())
+            .map_err(|source| self.read_error(source))
+    }
+
+    pub fn classes(&self) -> Result<Vec<(ClassId, String)>, StoreError> {
+        self.db
+            .prepare_cached("SELECT n, name FROM classes ORDER BY n")
+            .and_then(|mut found| found.query_map([], |row| Ok((ClassId(row.get(0)?), row.get(1)?)))?.collect())
+            .map_err(|source| self.read_error(source))
+    }
+}
+
+impl Writer<'_> {
+    /// What became of a machine. `new` has those that are added.
+    pub(super) fn machine(&self, event: &Event, new: &[MachineRow]) -> rusqlite::Result<()> {
+        match event {
+            Event::MachineAdded { machine, standing } => match new.iter().find(|row| row.id == *machine) {
+                Some(row) => self.added(row, standing)?,
+                None => 0,
+            },
+            Event::MachineMoved { machine, class } => {
+                self.run("UPDATE machines SET class = ?2 WHERE n = ?1", params![machine.0, class.map(|class| class.0)])?
+            }
+            Event::MachinePaused { machine } => {
+                self.run("UPDATE machines SET paused = 1 WHERE n = ?1", [machine.0])?
+            }
+            Event::MachineResumed { machine } => {
+                self.run("UPDATE machines SET paused = 0, quarantine = NULL, leaving = 0 WHERE n = ?1", [machine.0])?
+            }
+            Event::MachineQuarantined { machine, quarantine } => self.run(
+                "UPDATE machines SET quarantine = ?2 WHERE n = ?1",
+                params![machine.0, quarantine_text(quarantine)],
+            )?,
+            Event::MachineLeaving { machine } => {
+                self.run("UPDATE machines SET leaving = 1 WHERE n = ?1", [machine.0])?
+            }
+            Event::MachineRemoved { machine } => {
+                self.run(
+                    "DELETE FROM paused_gpus WHERE machine = (SELECT name FROM machines WHERE n = ?1)",
+                    [machine.0],
+                )?;
+                self.run("UPDATE machines SET removed_at = unixepoch() * 1000 WHERE n = ?1", [machine.0])?
+            }
+            _ => 0,
+        };
+        Ok(())
+    }
+
+    fn added(&self, row: &MachineRow, standing: &Standing) -> rusqlite::Result<usize> {
+        self.run(
+            "INSERT INTO machines (n, name, address, home, simulated, class, added_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+             ON CONFLICT (n) DO UPDATE SET address = excluded.address, home = excluded.home,
+                simulated = excluded.simulated, class = excluded.class, added_at = excluded.added_at, paused = 0,
+                quarantine = NULL, leaving = 0, setup = NULL, removed_at = NULL",
+            params![
+                row.id.0,
+                row.name,
+                row.address,
+                row.home,
+                row.simulated,
+                standing.class.map(|class| class.0),
+                row.added_at.0
+            ],
+        )
+    }
+
+    pub(super) fn new_class(&self, class: ClassId, name: &str) -> rusqlite::Result<()> {
+        self.run("INSERT OR IGNORE INTO classes VALUES (?1, ?2)", params![class.0, name])?;
+        Ok(())
+    }
+}
+
+fn machine(row: &Row) -> rusqlite::Result<MachineRow> {
+    let quarantine: Option<String> = row.get(7)?;
+    Ok(MachineRow {
+        id: MachineId(row.get(0)?),
+        name: row.get(1)?,
+        address: row.get(2)?,
+        home: row.get(3)?,
+        simulated: row.get(4)?,
+        standing: Standing {
+            class: row.get::<_, Option<u32>>(5)?.map(ClassId),
+            paused: row.get(6)?,
+            quarantine: quarantine.as_deref().and_then(quarantine_of),
+            leaving: row.get(8)?,
+        },
+        added_at: Time(row.get(9)?),
+        removed: row.get(10)?,
+    })
+}
+
+fn quarantine_text(quarantine: &Quarantine) -> String {
+    format!("{} {} {}", quarantine.since.0, quarantine.failures, quarantine.last)
+}
+
+/// Reads what [`quarantine_text`] wrote.
+fn quarantine_of(text: &str) -> Option<Quarantine> {
+    let mut words = text.split(' ');
+    let (since, failures) = (Time(words.next()?.parse().ok()?), words.next()?.parse().ok()?);
+    let last: JobId = words.next()?.parse().ok()?;
+    Some(Quarantine { since, failures, last })
+}
