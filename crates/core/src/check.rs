@@ -6,7 +6,7 @@ use crate::free::Free;
 use crate::ids::{MachineId, SweepId};
 use crate::job::{Job, State};
 use crate::machine::Gpu;
-use crate::request::{Share, Vram, WHOLE_MILLI};
+use crate::request::{Share, Target, Vram, WHOLE_MILLI};
 use crate::run::{HeldShare, Run};
 use crate::sweep::Counts;
 use crate::world::World;
@@ -68,6 +68,7 @@ pub fn check(world: &World) -> Result<(), String> {
     }
     sweeps_match(world)?;
     free_matches(world)?;
+    machines_match(world)?;
     indices_match(world)
 }
 
@@ -83,6 +84,26 @@ fn free_matches(world: &World) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Runs hold machines that are there, one that drives holds its machine alone, and none is on its way out for nothing.
+fn machines_match(world: &World) -> Result<(), String> {
+    for run in world.active_runs() {
+        if let Some(gone) = run.lease.machines().find(|machine| !world.has_machine(*machine)) {
+            return Err(format!("{} holds {gone:?}, which is not there", run.id));
+        }
+        let holds_it = |other: &&Run| other.lease.machines().any(|it| it == run.lease.machine);
+        let is_another = |other: &&Run| other.id != run.id && !other.lease.is_empty();
+        if run.lease.driver
+            && let Some(other) = world.active_runs().filter(holds_it).find(is_another)
+        {
+            return Err(format!("{} holds all of {:?}, beside {}", run.id, run.lease.machine, other.id));
+        }
+    }
+    match world.left_alone().first() {
+        Some(machine) => Err(format!("nothing runs on {machine:?}, which is to leave, and it is there")),
+        None => Ok(()),
+    }
 }
 
 /// The counts of sweeps are those of their jobs, and no more of them are on than may.
@@ -118,7 +139,8 @@ fn as_asked(world: &World, run: &Run, job: &Job) -> Result<(), String> {
         Vram::Mib(mib) => Some(mib),
         Vram::Unsaid | Vram::Learned(_) => None,
     };
-    let share = request.share.map(|share| HeldShare { milli: share.milli, vram_mib: vram_mib(share.vram) });
+    let share = request.share.filter(|_| !request.driver);
+    let share = share.map(|share| HeldShare { milli: share.milli, vram_mib: vram_mib(share.vram) });
     // All of the GPU, or what was learned by then.
     let learned = match (request.share, lease.share) {
         (Some(Share { vram: Vram::Learned(_), .. }), None) => true,
@@ -127,7 +149,15 @@ fn as_asked(world: &World, run: &Run, job: &Job) -> Result<(), String> {
     };
     let beside = world.machines().filter(|machine| lease.beside.contains(&machine.id));
     let gpus = lease.gpus.len() + beside.map(|machine| machine.gpus.len()).sum::<usize>();
-    let same = gpus == usize::from(request.gpus)
+    let as_many = match request.driver {
+        true => gpus >= usize::from(request.gpus),
+        false => gpus == usize::from(request.gpus),
+    };
+    // The class of a machine may have changed since; its number does not.
+    let there = !matches!(request.target, Target::Machine(machine) if machine != lease.machine);
+    let same = as_many
+        && there
+        && lease.driver == request.driver
         && (lease.cpus, lease.ram_mib) == (request.cpus, request.ram_mib)
         && (lease.share == share || learned);
     if !same {
@@ -135,10 +165,10 @@ fn as_asked(world: &World, run: &Run, job: &Job) -> Result<(), String> {
     }
     let of_model = |gpu: &Gpu| request.model.is_none_or(|model| model.fits(&gpu.name));
     let mut gpus = world.machines().filter(|known| known.id == lease.machine).flat_map(|known| &known.gpus);
-    if gpus.any(|gpu| lease.gpus.contains(gpu.index) && !of_model(gpu)) {
+    if gpus.any(|gpu| lease.gpus.contains(gpu.index) && !of_model(gpu)) && !lease.driver {
         return Err(format!("{} holds GPUs {:?}, not all of them {:?}", run.id, lease.gpus, request.model));
     }
-    if request.on.is_some_and(|on| !lease.gpus.minus(on).is_empty()) {
+    if request.on.is_some_and(|on| !lease.gpus.minus(on).is_empty()) && !lease.driver {
         return Err(format!("{} holds GPUs {:?} outside of those allowed", run.id, lease.gpus));
     }
     match job.state {

@@ -86,7 +86,7 @@ impl<'a> Explainer<'a> {
             return false;
         }
         let machines = self.world.free().values().map(|free| reserved.beyond(free));
-        place(&self.world.resolved(request), machines, self.how).is_none()
+        place(&self.world.resolved(request), machines, &self.how).is_none()
     }
 
     fn is_ready(&self, request: Request, id: JobId) -> bool {
@@ -98,7 +98,7 @@ impl<'a> Explainer<'a> {
 
     /// Where it would start now.
     pub fn place(&self, request: &Request) -> Option<Lease> {
-        place(&self.world.resolved(request), self.world.free().values(), self.how)
+        place(&self.world.resolved(request), self.world.free().values(), &self.how)
     }
 
     fn look(&self, request: &Request) -> Waiting {

@@ -192,7 +192,7 @@ impl Free {
                 Some(share) => room.take(share, gpu.used_by(job)),
             }
         }
-        self.runs += 1;
+        self.runs += u32::from(!lease.is_empty());
         self.driven |= lease.driver;
         let (cpus, ram_mib) = self.held_by(lease);
         self.cpus = self.cpus.saturating_sub(cpus);
@@ -205,7 +205,7 @@ impl Free {
         for (room, gpu) in self.rooms.iter_mut().zip(&self.machine.gpus).filter(|(room, _)| gpus.contains(room.index)) {
             room.give(lease.share, gpu.used_by(job));
         }
-        self.runs = self.runs.saturating_sub(1);
+        self.runs = self.runs.saturating_sub(u32::from(!lease.is_empty()));
         self.driven &= !lease.driver;
         let (cpus, ram_mib) = self.held_by(lease);
         self.cpus = self.cpus.saturating_add(cpus).min(self.machine.cpus);
@@ -289,6 +289,23 @@ impl Free {
         (gpus.len() >= usize::from(request.gpus)).then_some(gpus)
     }
 
+    /// What is to be looked for here on behalf of the request. A driver that finds enough for itself needs what others
+    /// hold as well.
+    pub fn need(&self, request: &Request) -> Request {
+        let enough = self.cpus >= request.cpus && self.ram_mib >= request.ram_mib.into();
+        if !request.driver || !enough || self.open_to(request).len() < usize::from(request.gpus) {
+            return *request;
+        }
+        let all = Request { share: None, on: None, model: None, force: true, ..*request };
+        let held = self.rooms.iter().filter(|room| room.alone || room.sharers > 0).count();
+        Request {
+            gpus: (self.open_to(&all).len() + held) as u16,
+            cpus: self.machine.cpus,
+            ram_mib: u32::try_from(self.machine.ram_mib).unwrap_or(u32::MAX),
+            ..all
+        }
+    }
+
     /// Whether the machine is meant and has so many GPUs, free or not.
     pub fn has_as_many(&self, request: &Request) -> bool {
         self.is_meant_by(request.target) && self.rooms.len() >= usize::from(request.gpus)
@@ -302,7 +319,7 @@ impl Free {
 
     /// Thousandths of each GPU that can be had, now or once jobs of ours have ended: nothing of one that takes none.
     pub fn left_milli(&self) -> Vec<u16> {
-        if self.closed.is_some() {
+        if self.closed.is_some() || self.driven {
             return vec![0; self.rooms.len()];
         }
         let left = |room: &Room| match room.alone || room.paused || room.obstacle.is_some() {

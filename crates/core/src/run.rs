@@ -31,6 +31,11 @@ impl Lease {
         }
     }
 
+    /// Whether it holds anything that is counted.
+    pub fn is_empty(&self) -> bool {
+        self.gpus.is_empty() && (self.cpus, self.ram_mib) == (0, 0) && !self.driver
+    }
+
     /// Where its processes are.
     pub fn runs_on(&self) -> MachineId {
         if self.driver { MachineId::LOCAL } else { self.machine }

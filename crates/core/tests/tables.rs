@@ -518,6 +518,5 @@ fn lease(list: &[u16]) -> Lease {
 }
 
 fn placed(request: &Request, free: &BTreeMap<MachineId, Free>) -> Result<Lease, Waiting> {
-    place(request, free.values(), How { whole_waits: 0, joins: false })
-        .ok_or_else(|| what_is_missing(request, free.values()))
+    place(request, free.values(), &How::default()).ok_or_else(|| what_is_missing(request, free.values()))
 }

@@ -15,7 +15,7 @@ use crate::event::Event;
 use crate::ids::{JobId, RunId};
 use crate::job::Place;
 use crate::policy::Policy;
-use crate::request::Request;
+use crate::request::{Request, Target};
 use crate::run::Lease;
 use crate::time::Time;
 use crate::world::{Bucket, Span, World};
@@ -117,8 +117,8 @@ impl Round<'_> {
     }
 
     fn room(&mut self, request: &Request) -> Option<Lease> {
-        match pack::packs(self.world, request, self.how.whole_waits) {
-            false => place(request, self.world.free().values(), self.how),
+        match pack::packs(self.world, request, &self.how) {
+            false => place(request, self.world.free().values(), &self.how),
             true => pack::place(self.world, request)
                 .or_else(|| self.how.joins.then(|| several(request, self.world.free().values())).flatten()),
         }
@@ -132,11 +132,13 @@ impl Round<'_> {
             return Some((lease, false));
         }
         let machines = self.world.free().values().map(|free| reserved.beyond(free));
-        Some((place(request, machines, self.how)?, true))
+        Some((place(request, machines, &self.how)?, true))
     }
 
     fn start(&mut self, job: JobId, request: &Request, lease: Lease, is_beyond: bool) -> Event {
-        self.how.whole_waits -= usize::from(is_whole(request));
+        if let Some(count) = self.how.whole_waits.get_mut(&request.target).filter(|_| is_whole(request)) {
+            *count -= 1;
+        }
         let run = RunId { job, number: self.world.job(job).expect("queued jobs are live").runs + 1 };
         let event = Event::Planned { run, lease: lease.clone(), at: self.now };
         self.world.record(&event);
@@ -163,10 +165,13 @@ impl Round<'_> {
     }
 }
 
-/// How many wait for GPUs of their own: while there are any, those that share do not spread.
-pub fn whole_wait(world: &World) -> usize {
-    let whole = world.ready().iter().filter(|(request, _)| is_whole(&world.resolved(request)));
-    whole.flat_map(|(_, spans)| spans.values()).map(BTreeSet::len).sum()
+/// How many wait for GPUs of their own, by where they may be: while there are any, those that share do not spread there.
+pub fn whole_wait(world: &World) -> BTreeMap<Target, usize> {
+    let mut waits: BTreeMap<Target, usize> = BTreeMap::new();
+    for (request, spans) in world.ready().iter().filter(|(request, _)| is_whole(&world.resolved(request))) {
+        *waits.entry(request.target).or_default() += spans.values().map(BTreeSet::len).sum::<usize>();
+    }
+    waits
 }
 
 /// The job that has a reservation, as the last decision left the queue.
@@ -179,7 +184,7 @@ pub fn reserved(world: &World, policy: &Policy, now: Time) -> Option<Reservation
             return None;
         }
         let request = world.resolved(bucket);
-        match place(&request, world.free().values(), how) {
+        match place(&request, world.free().values(), &how) {
             Some(_) => None,
             None => Reservation::of(world, job, &request, policy, now),
         }
@@ -192,5 +197,5 @@ fn is_full(world: &World, request: &Request) -> bool {
 }
 
 fn is_whole(request: &Request) -> bool {
-    request.gpus > 0 && request.share.is_none()
+    request.driver || request.gpus > 0 && request.share.is_none()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::place::lease;
+use super::place::{How, lease};
 use crate::machine::Shares;
 use crate::packing::Packing;
 use crate::request::Request;
@@ -14,13 +14,15 @@ const ENOUGH: u64 = 50;
 
 /// Whether a request is placed by fragments: one that shares where shares are packed, any other where they always are.
 /// What a few jobs ask for tells nothing of what will be asked for: they go where the most is in use.
-pub(super) fn packs(world: &World, request: &Request, whole_waits: usize) -> bool {
+pub(super) fn packs(world: &World, request: &Request, how: &How) -> bool {
     let is_known = world.packing().is_told() || world.live() >= ENOUGH;
-    let mut machines = world.machines();
+    let mut machines = world.free().values().filter(|left| left.is_meant_by(request.target));
+    // A driver has all of a machine: it leaves no fragments.
     is_known
-        && machines.all(|machine| match machine.sharing.order {
+        && !request.driver
+        && machines.all(|left| match left.machine.sharing.order {
             Shares::Pack => true,
-            Shares::Auto => request.share.is_some() && whole_waits > 0,
+            Shares::Auto => request.share.is_some() && how.whole_waits_for(left),
             Shares::Spread => false,
         })
 }

@@ -1,27 +1,36 @@
 //! Finds room for one request, and says with numbers what is missing where there is none.
 
-use crate::free::Free;
+use std::collections::BTreeMap;
+
+use crate::free::{Free, GpuCount};
 use crate::ids::MachineId;
-use crate::request::{GpuSet, Request, Vram};
+use crate::request::{GpuSet, Request, Target, Vram};
 use crate::run::{HeldShare, Lease};
 use crate::waiting::Waiting;
 
 /// What a place depends on beside the request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct How {
-    /// So many wait for GPUs of their own.
-    pub whole_waits: usize,
+    /// So many wait for GPUs of their own, by where they may be.
+    pub whole_waits: BTreeMap<Target, usize>,
     /// A job may have several machines, all of each.
     pub joins: bool,
 }
 
+impl How {
+    /// Whether somebody waits for GPUs of his own who may have them on this machine.
+    pub fn whole_waits_for(&self, left: &Free) -> bool {
+        self.whole_waits.iter().any(|(target, count)| *count > 0 && left.is_meant_by(*target))
+    }
+}
+
 /// Room for `request`, whose memory is known: among the machines that have it, the one with the fewest free GPUs, so
 /// that wide jobs find the emptier ones; on it the GPUs that come first in its order.
-pub fn place<'a>(request: &Request, machines: impl Iterator<Item = &'a Free> + Clone, how: How) -> Option<Lease> {
+pub fn place<'a>(request: &Request, machines: impl Iterator<Item = &'a Free> + Clone, how: &How) -> Option<Lease> {
     let fitting = machines.clone().filter_map(|left| Some((left, left.room(request)?)));
     match fitting.min_by_key(|(left, gpus)| (gpus.len(), left.machine.id)) {
         Some((left, open)) => {
-            Some(lease(request, left.machine.id, left.choose(request, open, left.packs(how.whole_waits > 0))))
+            Some(lease(request, left.machine.id, left.choose(request, open, left.packs(how.whole_waits_for(left)))))
         }
         None if how.joins => several(request, machines),
         None => None,
@@ -31,6 +40,9 @@ pub fn place<'a>(request: &Request, machines: impl Iterator<Item = &'a Free> + C
 /// Its place on a machine at a later time, where possible on GPUs that it cannot have `now`: the others are left to
 /// those that start before.
 pub fn place_late(request: &Request, now: &Free, later: &Free) -> Lease {
+    if request.driver {
+        return lease(request, later.machine.id, later.machine.gpu_set());
+    }
     let open = later.open_to(request);
     let not_yet = open.minus(now.open_to(request));
     let count = usize::from(request.gpus);
@@ -59,7 +71,7 @@ pub fn several<'a>(request: &Request, machines: impl Iterator<Item = &'a Free> +
 }
 
 pub(super) fn lease(request: &Request, machine: MachineId, gpus: GpuSet) -> Lease {
-    let share = request.share.map(|share| HeldShare {
+    let share = request.share.filter(|_| !request.driver).map(|share| HeldShare {
         milli: share.milli,
         vram_mib: match share.vram {
             Vram::Mib(mib) => Some(mib),
@@ -72,18 +84,24 @@ pub(super) fn lease(request: &Request, machine: MachineId, gpus: GpuSet) -> Leas
 /// What the machine that comes nearest lacks, where none has room: of those with GPUs enough the one with the most CPUs and memory, else
 /// the one with the most GPUs. All numbers are of one machine: what two have between them helps nobody.
 pub fn what_is_missing<'a>(request: &Request, machines: impl Iterator<Item = &'a Free>) -> Waiting {
-    let near = machines.map(|left| (left.count(request), left.cpus, left.ram_mib)).max_by_key(|near| {
-        let (count, cpus, ram_mib) = *near;
-        let gpus = count.free.min(request.gpus);
-        let exist = if gpus < request.gpus { count.exist() } else { u16::MAX };
-        (gpus, exist, cpus.min(request.cpus), ram_mib.min(request.ram_mib.into()))
+    let counted = |left: &Free| {
+        let need = left.need(request);
+        (need, left.count(&need), left.cpus, left.ram_mib)
+    };
+    let near = machines.map(counted).max_by_key(|(need, count, cpus, ram_mib)| {
+        let gpus = count.free.min(need.gpus);
+        let exist = if gpus < need.gpus { count.exist() } else { u16::MAX };
+        (gpus, exist, (*cpus).min(need.cpus), (*ram_mib).min(need.ram_mib.into()))
     });
-    let (count, cpus, ram_mib) = near.unwrap_or_default();
-    if count.free < request.gpus {
-        Waiting::Gpus { request: *request, count }
-    } else if cpus < request.cpus {
-        Waiting::Cpus { need: request.cpus, free: cpus }
+    let (need, count, cpus, ram_mib) = near.unwrap_or((*request, GpuCount::default(), 0, 0));
+    if count.free < need.gpus {
+        Waiting::Gpus { request: need, count }
+    } else if cpus < need.cpus {
+        Waiting::Cpus { need: need.cpus, free: cpus }
+    } else if ram_mib < need.ram_mib.into() {
+        Waiting::Ram { need_mib: need.ram_mib, free_mib: ram_mib }
     } else {
-        Waiting::Ram { need_mib: request.ram_mib, free_mib: ram_mib }
+        // A machine is held as a whole: whoever needs nothing of it needs a place there.
+        Waiting::Cpus { need: need.cpus.max(1), free: 0 }
     }
 }

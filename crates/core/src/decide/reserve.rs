@@ -96,7 +96,8 @@ fn candidates(world: &World, request: &Request) -> Vec<MachineId> {
         return one;
     }
     let all: Vec<Free> = world.free().values().map(empty).collect();
-    several(request, all.iter()).map(|_| world.free().keys().copied().collect()).unwrap_or_default()
+    let taking = || all.iter().filter(|free| free.takes(request)).map(|free| free.machine.id).collect();
+    several(request, all.iter()).map(|_| taking()).unwrap_or_default()
 }
 
 /// When it has room if each run takes as long as it may, and what it has then.
@@ -204,7 +205,10 @@ fn kept(world: &World, request: &Request, candidates: &[MachineId]) -> BTreeMap<
             false => free.choose(request, open, true).iter().chain(free.nearly_open(request)).take(count).collect(),
         };
         let mut left = free.clone();
-        left.close(gpus);
+        match request.driver {
+            true => left.close_all(),
+            false => left.close(gpus),
+        }
         left.cpus = left.cpus.saturating_sub(request.cpus);
         left.ram_mib = left.ram_mib.saturating_sub(request.ram_mib.into());
         (free.machine.id, left)

@@ -5,9 +5,12 @@
 //! machine gpus=2 cpus=8 ram=4096 memory=1024 prefer=1,0 shares=auto|pack|spread threshold=80
 //! gpu 1 fine|in-use|busy|locked|unreadable|mig|left-out|gone free=512 memory=2048 model=A100
 //! used abc.1 0 512                         memory of a run on GPU 0, as it is read
-//! policy pause-after-failures=3 patience=60s
+//! machine m1 gpus=2 …                      another machine, once it was added
+//! add m1 class=2|none   move m1 m2 class=2   pause m1   resume m1   rm m1 drain|kill   line m1 cut|back
+//! policy pause-after-failures=3 patience=60s quarantine-after=3
 //! submit abc gpus=1 cpus=0 limit=5s on=0,1 priority=-1 retries=2 hold force retry-on-timeout results
 //!            gpus=0.5 vram=512 vram=auto same=7 ram=512 model=A100 after=abd,abe after-any=abf
+//!            class=2 machine=m1 driver
 //! submit abc; submit abd                   several in one turn
 //! edit abc …                               the words of submit, all of them anew
 //! pause 0,1   resume 1                     GPUs; without them the queue

@@ -1,4 +1,4 @@
-//! One scenario: a machine, a disk that never fails, and an engine.
+//! One scenario: machines, a disk that never fails, and an engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use nexus_core::explain::Explainer;
 use nexus_core::ids::{JobId, MachineId, RunId, SweepId};
 use nexus_core::job::End;
 use nexus_core::learned::Learned;
-use nexus_core::machine::Machine;
+use nexus_core::machine::{Machine, Standing};
 use nexus_core::policy::Policy;
 use nexus_core::reconcile::{Effect, Seen, reconcile};
 use nexus_core::request::Same;
@@ -27,7 +27,7 @@ pub struct Scene {
     seen: Seen,
     now: Time,
     policy: Policy,
-    machine: Option<Machine>,
+    machines: BTreeMap<MachineId, Machine>,
     disk: Disk,
     /// What was asked in the last `Observe` of a run.
     observed: BTreeMap<RunId, bool>,
@@ -118,6 +118,9 @@ impl Scene {
                 if let Some(failures) = typed::number(rest, "pause-after-failures") {
                     self.policy.pause_after_failures = failures as u32;
                 }
+                if let Some(failures) = typed::number(rest, "quarantine-after") {
+                    self.policy.quarantine_after = failures as u32;
+                }
                 if let Some(patience) = typed::value(rest, "patience") {
                     self.policy.patience = typed::span(patience);
                 }
@@ -129,9 +132,8 @@ impl Scene {
 
     fn restart(&mut self) {
         let jobs: Vec<_> = self.world.jobs().cloned().collect();
-        let machine = self.machine.clone().expect("a scenario begins with its machine");
-        let paused = self.world.paused_gpus(machine.id);
-        let paused: Vec<_> = paused.iter().map(|index| (machine.id, typed::uuid(index))).collect();
+        let paused: Vec<_> = self.world.paused_cards().collect();
+        let standings: Vec<_> = self.world.standings().collect();
         let parents: Vec<_> = jobs.iter().map(|job| (job.id, self.disk.specs[&job.id].1.clone())).collect();
         let jobs_in: BTreeSet<SweepId> = jobs.iter().filter_map(|job| job.sweep).collect();
         let world = World::restore(jobs, self.world.queue_pause(), self.disk.submitted);
@@ -139,9 +141,12 @@ impl Scene {
         let sweeps = jobs_in.iter().filter_map(|id| Some((*id, self.world.sweep(*id)?)));
         let sweeps: Vec<_> =
             sweeps.map(|(id, known)| (id, Sweep { counts: Counts::default(), ..known.clone() })).collect();
-        self.world = world.with_paused_gpus(paused).with_parents(parents).with_learned(learned).with_sweeps(sweeps);
+        let world = world.with_paused_gpus(paused).with_parents(parents).with_learned(learned).with_sweeps(sweeps);
+        self.world = world.with_machines(standings);
         self.seen = Seen::default();
-        apply::report(&mut self.world, Report::Machine(machine), &self.policy, self.now);
+        // The lines to the others are yet to be had.
+        let own = self.machine(MachineId::LOCAL).clone();
+        apply::report(&mut self.world, Report::Machine(own), &self.policy, self.now);
     }
 
     fn command(&mut self, verb: &str, rest: &[&str]) -> Option<Command> {
@@ -157,6 +162,22 @@ impl Scene {
             "hold" => Command::Hold(jobs()),
             "release" => Command::Release(jobs()),
             "first" => Command::First(jobs()),
+            "add" => Command::AddMachine {
+                machine: typed::machine_id(rest[0])?,
+                standing: Standing { class: typed::class(rest), ..Standing::default() },
+            },
+            "move" => Command::MoveMachines { machines: typed::machine_ids(rest), class: typed::class(rest) },
+            "rm" => Command::RemoveMachine {
+                machine: typed::machine_id(rest[0])?,
+                drain: rest.contains(&"drain"),
+                kill: rest.contains(&"kill"),
+            },
+            "pause" if !typed::machine_ids(rest).is_empty() => {
+                Command::PauseMachines { machines: typed::machine_ids(rest) }
+            }
+            "resume" if !typed::machine_ids(rest).is_empty() => {
+                Command::ResumeMachines { machines: typed::machine_ids(rest) }
+            }
             "pause" if rest.is_empty() => Command::PauseQueue,
             "resume" if rest.is_empty() => Command::ResumeQueue,
             "pause" => Command::PauseGpus { machine: MachineId::LOCAL, gpus: typed::indices(rest[0]).collect() },
@@ -185,14 +206,23 @@ impl Scene {
 
     fn report(&mut self, verb: &str, rest: &[&str]) -> Option<Report> {
         self.memory_falls_free();
+        let mut id = MachineId::LOCAL;
         match verb {
-            "machine" => self.machine = Some(typed::machine(rest)),
-            "gpu" => typed::change_gpu(&mut self.machine().gpus, rest),
+            "machine" => {
+                let machine = typed::machine(rest);
+                id = machine.id;
+                self.machines.insert(id, machine);
+            }
+            "line" => {
+                id = typed::machine_id(rest[0])?;
+                self.machine(id).reachable = rest[1] == "back";
+            }
+            "gpu" => typed::change_gpu(&mut self.machine(id).gpus, rest),
             "used" => self.used(rest),
             "disk" => return Some(Report::Disk { full: rest == ["full"] }),
             _ => return self.report_of_run(verb, rest),
         }
-        self.machine.clone().map(Report::Machine)
+        Some(Report::Machine(self.machine(id).clone()))
     }
 
     fn report_of_run(&self, verb: &str, rest: &[&str]) -> Option<Report> {
@@ -213,15 +243,16 @@ impl Scene {
         Some(Report::Ended { run, outcome, at: self.now })
     }
 
-    fn machine(&mut self) -> &mut Machine {
-        self.machine.as_mut().expect("a scenario begins with its machine")
+    fn machine(&mut self, id: MachineId) -> &mut Machine {
+        self.machines.get_mut(&id).expect("a scenario begins with its machines")
     }
 
     /// `abc.1 0 512`
     fn used(&mut self, words: &[&str]) {
         let run: RunId = words[0].parse().expect("a run");
         let (index, mib): (u16, u32) = (words[1].parse().expect("a GPU number"), words[2].parse().expect("MiB"));
-        let gpu = self.machine().gpus.iter_mut().find(|gpu| gpu.index == index).expect("a GPU that is there");
+        let gpu =
+            self.machine(MachineId::LOCAL).gpus.iter_mut().find(|gpu| gpu.index == index).expect("a GPU that is there");
         let before = u64::from(gpu.used_by(run.job));
         gpu.used.retain(|(job, _)| *job != run.job);
         gpu.used.push((run.job, mib));
@@ -231,7 +262,7 @@ impl Scene {
     /// A reading has nothing of runs that are gone.
     fn memory_falls_free(&mut self) {
         let running: Vec<JobId> = self.world.active_runs().map(|run| run.id.job).collect();
-        for gpu in self.machine.iter_mut().flat_map(|machine| &mut machine.gpus) {
+        for gpu in self.machines.values_mut().flat_map(|machine| &mut machine.gpus) {
             let gone = gpu.used.extract_if(.., |(job, _)| !running.contains(job));
             gpu.free_mib += gone.map(|(_, mib)| u64::from(mib)).sum::<u64>();
         }

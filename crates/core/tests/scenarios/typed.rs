@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nexus_core::event::{Needs, NewJob, Parent};
-use nexus_core::ids::{JobId, MachineId, SweepId};
+use nexus_core::ids::{ClassId, JobId, MachineId, SweepId};
 use nexus_core::machine::{Gpu, Machine, Obstacle, Shares, Sharing};
 use nexus_core::request::{Model, Request, Same, Share, Target, Vram};
 use nexus_core::run::{Memory, Outcome};
@@ -67,9 +67,39 @@ fn request(words: &[&str]) -> Request {
         on: value(words, "on").map(|list| indices(list).collect()),
         model: value(words, "model").map(|name| Model::new(name).expect("a model")),
         force: words.contains(&"force"),
-        target: Target::Default,
-        driver: false,
+        target: target(words),
+        driver: words.contains(&"driver"),
         within: None,
+    }
+}
+
+/// `class=2`, `machine=m1`
+fn target(words: &[&str]) -> Target {
+    match (value(words, "class"), value(words, "machine")) {
+        (None, None) => Target::Default,
+        (Some(number), _) => Target::Class(ClassId(number.parse().expect("the number of a class"))),
+        (None, Some(machine)) => Target::Machine(machine_id(machine).expect("a machine, as in m1")),
+    }
+}
+
+/// `local`, `m1`
+pub fn machine_id(word: &str) -> Option<MachineId> {
+    match word {
+        "local" => Some(MachineId::LOCAL),
+        other => Some(MachineId(other.strip_prefix('m')?.parse().ok()?)),
+    }
+}
+
+pub fn machine_ids(words: &[&str]) -> Vec<MachineId> {
+    words.iter().filter_map(|word| machine_id(word)).collect()
+}
+
+/// Of a machine: `class=2`, `class=none`; the default one where nothing is said.
+pub fn class(words: &[&str]) -> Option<ClassId> {
+    match value(words, "class") {
+        None => Some(ClassId::DEFAULT),
+        Some("none") => None,
+        Some(number) => Some(ClassId(number.parse().expect("the number of a class"))),
     }
 }
 
@@ -97,9 +127,10 @@ pub fn machine(words: &[&str]) -> Machine {
     let sharing = Sharing::default();
     let memory_mib = number(words, "memory").map_or(MEMORY_MIB, |mib| mib as u64);
     let gpus = (0..number(words, "gpus").unwrap_or(0) as u16).map(|index| gpu(index, memory_mib));
+    let name = words.iter().find(|word| machine_id(word).is_some()).copied().unwrap_or("local");
     Machine {
-        id: MachineId::LOCAL,
-        name: "local".into(),
+        id: machine_id(name).expect("just looked at"),
+        name: name.into(),
         reachable: true,
         cpus: number(words, "cpus").unwrap_or(8) as u32,
         ram_mib: number(words, "ram").map_or(RAM_MIB, |mib| mib as u64),

@@ -104,6 +104,9 @@ fn pause_words(pause: &QueuePause) -> String {
 }
 
 fn machine(machine: &Machine) -> String {
+    if !machine.reachable {
+        return format!("{} cannot be reached", machine.name);
+    }
     let gpu = |gpu: &Gpu| {
         let obstacle = gpu.obstacle.map(|what| format!("; GPU {} {what:?}", gpu.index)).unwrap_or_default();
         let busy = if gpu.busy { " and busy" } else { "" };
@@ -219,7 +222,11 @@ fn lease(lease: &Lease) -> String {
         (_, 0) => format!("GPUs {}", lease.gpus),
         (_, cpus) => format!("GPUs {} and {cpus} CPUs", lease.gpus),
     };
-    format!("{share}{rest}{ram}")
+    match lease.machine {
+        machine if lease.driver => format!("the own host, for all of {}", named(machine)),
+        MachineId::LOCAL => format!("{share}{rest}{ram}"),
+        machine => format!("{share}{rest}{ram} of {}", named(machine)),
+    }
 }
 
 fn outcome(outcome: &Outcome) -> String {
@@ -257,12 +264,19 @@ fn end(end: &End) -> String {
 }
 
 pub fn effect(effect: Effect) -> String {
+    let on = |machine| match machine {
+        MachineId::LOCAL => String::new(),
+        machine => format!(" on {}", named(machine)),
+    };
     match effect {
-        Effect::Start { run, lease: had, .. } => format!("-> start {run} on {}", lease(&had)),
-        Effect::Observe { run, ran: false, .. } => format!("-> look for {run}"),
-        Effect::Observe { run, ran: true, .. } => format!("-> look for {run}, which ran"),
-        Effect::Stop { run, .. } => format!("-> stop {run}"),
-        Effect::Tidy { run, .. } => format!("-> tidy up after {run}"),
+        Effect::Start { run, machine, lease: had } => {
+            assert_eq!(machine, had.runs_on(), "{run} is started elsewhere");
+            format!("-> start {run} on {}", lease(&had))
+        }
+        Effect::Observe { run, machine, ran: false } => format!("-> look for {run}{}", on(machine)),
+        Effect::Observe { run, machine, ran: true } => format!("-> look for {run}{}, which ran", on(machine)),
+        Effect::Stop { run, machine } => format!("-> stop {run}{}", on(machine)),
+        Effect::Tidy { run, machine } => format!("-> tidy up after {run}{}", on(machine)),
         Effect::Copy { job } => format!("-> copy the results of {job}"),
         Effect::EndCopy { job } => format!("-> no more of the copy of {job}"),
     }

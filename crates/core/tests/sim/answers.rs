@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nexus_core::apply::{Command, Edit, Refusal, Revision};
 use nexus_core::event::Needs;
-use nexus_core::ids::JobId;
+use nexus_core::ids::{JobId, MachineId};
 use nexus_core::job::State;
 use nexus_core::request::Request;
 use nexus_core::world::World;
@@ -19,8 +19,19 @@ pub fn refused_rightly(world: &World, hardware: &Hardware, command: &Command, re
             let there = missing.iter().find(|index| hardware.exists(*index));
             assert!(!missing.is_empty() && there.is_none(), "GPU {there:?} of {missing:?} is there");
         }
-        Refusal::NoSuchMachine(_) | Refusal::MachineBusy { .. } | Refusal::OwnMachine => {
-            panic!("{command:?} names no machine")
+        Refusal::NoSuchMachine(machine) => {
+            let known = world.standings().any(|(known, _)| known == machine) || machine == MachineId::LOCAL;
+            assert!(!known, "{machine:?} is said not to be there, and is");
+        }
+        Refusal::MachineBusy { machine, runs } => {
+            let on_it = world.active_runs().filter(|run| run.lease.machine == machine).count();
+            assert!(runs > 0 && runs == on_it, "{runs} of {on_it} runs are said to hold {machine:?}");
+            let asked = matches!(command, Command::RemoveMachine { drain: false, kill: false, .. });
+            assert!(asked, "{command:?} need not mind them");
+        }
+        Refusal::OwnMachine => {
+            let own = matches!(command, Command::RemoveMachine { machine: MachineId::LOCAL, .. });
+            assert!(own, "{command:?} does not remove the own host");
         }
         Refusal::Circular(job) => {
             let Command::Revise(revision) = command else { panic!("{command:?} makes no circle") };

@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nexus_core::event::{Event, Needs, NewJob, Parent, QueuePause, Requeue};
-use nexus_core::ids::{JobId, MachineId, RunId, SweepId};
+use nexus_core::ids::{ClassId, JobId, MachineId, RunId, SweepId};
 use nexus_core::job::{End, Job, Place, Retries, State};
 use nexus_core::learned::Learned;
-use nexus_core::request::{Raise, Request, Same};
+use nexus_core::machine::Standing;
+use nexus_core::request::{Raise, Request, Same, Target};
 use nexus_core::run::{Outcome, Phase, Run};
 use nexus_core::sweep::{First, InSweep, Stopped, Sweep};
 use nexus_core::time::Time;
@@ -24,6 +25,8 @@ pub struct Disk {
     pub ended: BTreeMap<JobId, End>,
     pub queue_pause: Option<QueuePause>,
     pub paused_gpus: BTreeSet<(MachineId, String)>,
+    /// Machines that something was decided about.
+    pub machines: BTreeMap<MachineId, Standing>,
     /// Sweeps, how their jobs ended, and whether the rest is held.
     sweeps: BTreeMap<SweepId, (InSweep, First, Option<Stopped>)>,
     next_turn: i64,
@@ -45,7 +48,60 @@ impl Disk {
             (*id, Sweep { first: first.clone(), stopped: stopped.clone(), ..Sweep::new(of) })
         });
         let world = world.with_paused_gpus(self.paused_gpus.iter().cloned()).with_parents(parents);
-        world.with_learned(learned).with_sweeps(sweeps)
+        world.with_learned(learned).with_sweeps(sweeps).with_machines(self.machines.clone())
+    }
+
+    pub fn standing(&self, machine: MachineId) -> Standing {
+        self.machines.get(&machine).copied().unwrap_or_default()
+    }
+
+    /// The own host and those that were added.
+    pub fn all_machines(&self) -> BTreeSet<MachineId> {
+        self.machines.keys().copied().chain([MachineId::LOCAL]).collect()
+    }
+
+    /// Whether a request allows a machine that is there.
+    pub fn allows(&self, request: &Request, machine: MachineId) -> bool {
+        let is_there = self.all_machines().contains(&machine);
+        let class = self.standing(machine).class;
+        is_there
+            && match request.target {
+                Target::Default => class == Some(ClassId(0)),
+                Target::Class(named) => class == Some(named),
+                Target::Machine(named) => machine == named,
+            }
+    }
+
+    fn machine_event(&mut self, event: &Event) {
+        match event {
+            Event::MachineAdded { machine, standing } => {
+                let before = self.machines.insert(*machine, *standing);
+                assert!(before.is_none() && *machine != MachineId::LOCAL, "{machine:?} is added twice");
+            }
+            Event::MachineMoved { machine, class } => self.decided(*machine, |it| it.class = *class),
+            Event::MachinePaused { machine } => self.decided(*machine, |it| it.paused = true),
+            Event::MachineResumed { machine } => self.decided(*machine, |it| {
+                (it.paused, it.quarantine) = (false, None);
+            }),
+            Event::MachineQuarantined { machine, quarantine } => {
+                self.decided(*machine, |it| it.quarantine = Some(*quarantine));
+            }
+            Event::MachineLeaving { machine } => self.decided(*machine, |it| it.leaving = true),
+            Event::MachineRemoved { machine } => {
+                assert!(self.machines.remove(machine).is_some(), "{machine:?} is removed, and was not there");
+                self.paused_gpus.retain(|(on, _)| on != machine);
+            }
+            _ => {}
+        }
+    }
+
+    /// What is decided about a machine makes a difference, and it is there.
+    fn decided(&mut self, machine: MachineId, decide: impl Fn(&mut Standing)) {
+        assert!(self.all_machines().contains(&machine), "{machine:?} is not there");
+        let standing = self.machines.entry(machine).or_default();
+        let before = *standing;
+        decide(standing);
+        assert!(*standing != before, "{machine:?} is {before:?} already");
     }
 
     fn learn(&mut self, run: RunId, outcome: &Outcome, at: Time) {
@@ -82,17 +138,7 @@ impl Disk {
             }
             Event::Released { job } => self.job(*job).state = State::Queued { not_before: None },
             Event::Moved { job, place } | Event::Placed { job, place } => self.job(*job).place = *place,
-            Event::Edited { job: id, needs } => {
-                if let Some(needs) = needs {
-                    self.keep(*id, needs);
-                    let job = self.job(*id);
-                    let request = Request { within: job.request.within, ..needs.request };
-                    (job.request, job.raise, job.same) = (request, None, needs.same);
-                    job.limit = needs.limit;
-                    (job.retries.allowed, job.retries.on_timeout) = (needs.retries, needs.retry_on_timeout);
-                    job.copies = needs.copies;
-                }
-            }
+            Event::Edited { job, needs: Some(needs) } => self.edited(*job, needs),
             Event::Planned { run, lease, at } => {
                 let job = self.job(run.job);
                 job.runs = run.number;
@@ -137,8 +183,20 @@ impl Disk {
                 assert!(self.paused_gpus.remove(&(*machine, uuid.clone())), "{uuid} was not paused");
             }
             Event::RunEnded { run, outcome, at } => self.learn(*run, outcome, *at),
-            _ => {}
+            Event::Edited { needs: None, .. } => {}
+            Event::CopyStopped { .. } | Event::MachineRead(_) | Event::DiskFull { .. } | Event::Stopping => {}
+            of_machines => self.machine_event(of_machines),
         }
+    }
+
+    fn edited(&mut self, id: JobId, needs: &Needs) {
+        self.keep(id, needs);
+        let job = self.job(id);
+        let request = Request { within: job.request.within, ..needs.request };
+        (job.request, job.raise, job.same) = (request, None, needs.same);
+        job.limit = needs.limit;
+        (job.retries.allowed, job.retries.on_timeout) = (needs.retries, needs.retry_on_timeout);
+        job.copies = needs.copies;
     }
 
     fn submitted(&mut self, new: &NewJob) {

@@ -11,11 +11,11 @@ use nexus_core::decide::decide;
 use nexus_core::event::{Event, PausedBy};
 use nexus_core::explain::Explainer;
 use nexus_core::free::GpuCount;
-use nexus_core::ids::{JobId, MachineId, RunId};
+use nexus_core::ids::{ClassId, JobId, MachineId, RunId};
 use nexus_core::job::{End, State};
 use nexus_core::machine::{Gpu, Machine, Obstacle, Standing};
 use nexus_core::policy::Policy;
-use nexus_core::request::{Request, Share, Vram};
+use nexus_core::request::{Request, Share, Target, Vram};
 use nexus_core::run::{Outcome, Run};
 use nexus_core::time::Time;
 use nexus_core::waiting::Waiting;
@@ -105,11 +105,12 @@ impl Model {
             Waiting::NoSuchGpus { request, count } => return self.machines_get_gpus(request, count),
             Waiting::Cpus { need, free } => {
                 assert!(free < need, "{} needs {need} CPUs and has {free}", self.job);
-                self.runs_end(|run| run.lease.cpus > 0);
+                let is_driver = self.world.job(self.job).is_some_and(|job| job.request.driver);
+                self.runs_end(|run| run.lease.cpus > 0 || run.lease.driver || is_driver);
             }
             Waiting::Ram { need_mib, free_mib } => {
                 assert!(*free_mib < u64::from(*need_mib), "{} needs {need_mib} MiB and has {free_mib}", self.job);
-                self.runs_end(|run| run.lease.ram_mib > 0);
+                self.runs_end(|run| run.lease.ram_mib > 0 || run.lease.driver);
             }
             Waiting::NoSuchCpus { need, exist } => {
                 assert!(exist < need, "{} needs {need} CPUs of {exist}", self.job);
@@ -119,7 +120,11 @@ impl Model {
                 assert!(*exist_mib < u64::from(*need_mib), "{} needs {need_mib} MiB of {exist_mib}", self.job);
                 self.machines(|machine| machine.ram_mib = machine.ram_mib.max((*need_mib).into()));
             }
-            Waiting::NoSuchMachines { .. } | Waiting::Machines { .. } => unreachable!("no machine is closed"),
+            Waiting::NoSuchMachines { target } => self.a_machine_comes(*target),
+            Waiting::Machines { target, unreachable, paused, quarantined } => {
+                assert!(unreachable + paused + quarantined > 0, "{} waits for no machine", self.job);
+                self.machines_open(*target, *unreachable > 0);
+            }
             Waiting::Kept { .. } => unreachable!("nobody else waits"),
             Waiting::Next => unreachable!("nothing is in the way"),
         }
@@ -133,7 +138,7 @@ impl Model {
         let allowed = |index| request.on.is_none_or(|on| on.contains(index));
         let on_them = |run: &Run| run.lease.gpus.iter().any(allowed);
         if count.held > 0 {
-            self.runs_end(|run| run.lease.share.is_none() && on_them(run));
+            self.runs_end(|run| run.lease.share.is_none() && on_them(run) || run.lease.driver);
         } else if count.shared + count.full > 0 {
             self.runs_end(|run| run.lease.share.is_some() && on_them(run));
         } else if count.low_memory > 0 {
@@ -145,6 +150,9 @@ impl Model {
             self.gpus(allowed, |gpu| gpu.obstacle = gpu.obstacle.filter(|it| !outside(it)));
         } else if count.unreadable > 0 {
             self.gpus(allowed, |gpu| gpu.obstacle = gpu.obstacle.filter(|it| *it != Obstacle::Unreadable));
+        } else if request.driver && count.paused == 0 {
+            // Others are on GPUs that it could not have itself.
+            self.runs_end(|_| true);
         } else {
             assert!(count.paused > 0, "{} waits for GPUs, and nothing is in the way: {count:?}", self.job);
             self.resume(allowed);
@@ -167,8 +175,10 @@ impl Model {
             self.gpus(
                 |index| count.too_small.contains(index),
                 |gpu| {
-                    assert!(gpu.memory_mib < wanted, "GPU {} is not too small for {wanted}", gpu.index);
-                    (gpu.memory_mib, gpu.free_mib) = (wanted, wanted);
+                    // That of another machine may be larger.
+                    if gpu.memory_mib < wanted {
+                        (gpu.memory_mib, gpu.free_mib) = (wanted, wanted);
+                    }
                 },
             );
         } else {
@@ -238,6 +248,33 @@ impl Model {
         }
     }
 
+    /// One that nobody has read yet.
+    fn a_machine_comes(&mut self, target: Target) {
+        let (machine, class) = match target {
+            Target::Default => (MachineId(98), Some(ClassId::DEFAULT)),
+            Target::Class(class) => (MachineId(98), Some(class)),
+            Target::Machine(machine) => (machine, None),
+        };
+        self.world.record(&Event::MachineAdded { machine, standing: Standing { class, ..Standing::default() } });
+    }
+
+    /// Lines to those that are meant are mended; else whatever was decided about them is taken back.
+    fn machines_open(&mut self, target: Target, mend: bool) {
+        let own = (MachineId::LOCAL, self.world.standing(MachineId::LOCAL));
+        let meant = self.world.standings().chain([own]).filter(|(machine, it)| target.allows(*machine, it.class));
+        for (machine, Standing { class, .. }) in meant.collect::<Vec<_>>() {
+            let known = self.world.machines().find(|known| known.id == machine).cloned();
+            if mend {
+                let unread = Machine { id: machine, cpus: 4, ram_mib: 1000, ..Machine::default() };
+                let read = Machine { reachable: true, ..known.unwrap_or(unread) };
+                apply::report(&mut self.world, Report::Machine(read), &Policy::default(), self.now);
+            } else {
+                self.world
+                    .record(&Event::MachineAdded { machine, standing: Standing { class, ..Standing::default() } });
+            }
+        }
+    }
+
     /// Some of the GPUs again, with other obstacles, and other amounts of the rest.
     fn gets_a_second_machine(&mut self, chance: &mut Chance) {
         let Some(first) = self.world.machines().next().cloned() else { return };
@@ -246,7 +283,7 @@ impl Model {
         let gpu = |gpu: Gpu| Gpu { obstacle: chance.pick(&obstacles), used: vec![], busy: chance.one_in(4), ..gpu };
         let gpus = gpus.into_iter().map(gpu).collect();
         let (cpus, ram_mib) = (chance.below(8) as u32, chance.below(2000));
-        let second = Machine { id: MachineId(1), name: "second".into(), cpus, ram_mib, gpus, ..first };
+        let second = Machine { id: MachineId(99), name: "second".into(), cpus, ram_mib, gpus, ..first };
         self.world.record(&Event::MachineAdded { machine: second.id, standing: Standing::default() });
         apply::report(&mut self.world, Report::Machine(second), &Policy::default(), self.now);
     }

@@ -1,4 +1,4 @@
-//! The GPUs of the story: they come, fail, vanish and return, and others use them, with memory and load.
+//! The GPUs of a machine of the story: they come, fail, vanish and return, and others use them, with memory and load.
 
 use nexus_core::ids::{MachineId, RunId};
 use nexus_core::machine::{Gpu, Machine, Obstacle, Shares, Sharing};
@@ -82,10 +82,11 @@ impl Hardware {
     }
 
     /// As a reading tells it. `usage`: what living runs have on each of their GPUs.
-    pub fn machine(&self, usage: &[(RunId, Lease, u32)]) -> Machine {
+    pub fn machine(&self, id: MachineId, usage: &[(RunId, Lease, u32)]) -> Machine {
         let gpu = |index: u16| {
             let card = self.slots[usize::from(index)]?;
-            let users = usage.iter().filter(|(_, lease, mib)| lease.gpus.contains(index) && *mib > 0);
+            let here = usage.iter().filter(|(_, lease, _)| lease.machine == id && !lease.driver);
+            let users = here.filter(|(_, lease, mib)| lease.gpus.contains(index) && *mib > 0);
             let used: Vec<_> = users.map(|(run, _, mib)| (run.job, *mib)).collect();
             let ours: u64 = used.iter().map(|(_, mib)| u64::from(*mib)).sum();
             Some(Gpu {
@@ -101,8 +102,8 @@ impl Hardware {
             })
         };
         Machine {
-            id: MachineId::LOCAL,
-            name: "local".into(),
+            id,
+            name: format!("m{}", id.0),
             reachable: true,
             cpus: CPUS,
             ram_mib: RAM_MIB,

@@ -39,7 +39,15 @@ impl Ledger {
     pub fn begins(&mut self, run: RunId, lease: Lease, at: Time) {
         let entry = Entry { began: Some((at, lease)), ended: None, forgotten: false };
         assert!(self.entries.insert(run, entry).is_none(), "{run} was started twice");
-        let living: Vec<&Lease> = self.alive().map(|(_, lease)| lease).collect();
+        let (_, begun) = self.entries[&run].began.as_ref().expect("just begun");
+        let beside = self.alive().filter(|(other, lease)| **other != run && lease.machine == begun.machine);
+        let beside: Vec<&Lease> = beside.map(|(_, lease)| lease).collect();
+        let is_empty = |lease: &Lease| lease.gpus.is_empty() && lease.cpus == 0 && lease.ram_mib == 0;
+        // What holds nothing may have been planned before the driver, and begin after it.
+        let is_whole = |lease: &Lease| lease.driver && !is_empty(begun) || begun.driver && !is_empty(lease);
+        let whole = beside.iter().find(|lease| is_whole(lease));
+        assert!(whole.is_none(), "{run} begins with {begun:?}, beside {whole:?}");
+        let living: Vec<&Lease> = beside.into_iter().chain([begun]).collect();
         (0..MOST_GPUS).for_each(|index| fits_on(run, index, &living));
         let cpus: u64 = living.iter().map(|lease| u64::from(lease.cpus)).sum();
         let ram: u64 = living.iter().map(|lease| u64::from(lease.ram_mib)).sum();

@@ -1,5 +1,6 @@
 //! A seeded simulation of the four steps under faults: crashes, failed commits, lost, late and repeated
-//! reports, launches in flight, GPUs that fail, vanish, return and are used by others. A ledger of what really
+//! reports, launches in flight, GPUs that fail, vanish, return and are used by others, machines that come, are moved,
+//! paused and removed, and lines to them that are lost and found. A ledger of what really
 //! ran is compared with what nexus says, and reasons to wait are followed until the job would start.
 //!
 //! `NEXUS_SIM_SEED=7` plays one seed, `NEXUS_SIM_SEEDS=100000` plays more of them, `NEXUS_SIM_QUESTIONS=100` follows
@@ -14,9 +15,12 @@ mod hardware;
 mod leases;
 mod ledger;
 mod node;
+mod pool;
 mod rules;
 mod story;
+mod streaks;
 mod user;
+mod watch;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

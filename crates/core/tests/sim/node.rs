@@ -1,10 +1,10 @@
 //! A node that pretends: an exclusive marker per run, processes that outlive the engine, launches and
-//! stops that are on their way while the engine crashes, reports that are lost, late, swapped, repeated.
+//! stops that are on their way while the engine crashes or a line is cut, reports that are lost, late, swapped, repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use nexus_core::apply::Report;
-use nexus_core::ids::{JobId, RunId};
+use nexus_core::ids::{JobId, MachineId, RunId};
 use nexus_core::reconcile::Effect;
 use nexus_core::run::{Lease, Memory, Outcome};
 use nexus_core::time::Time;
@@ -38,8 +38,11 @@ pub struct Node {
     living: BTreeMap<RunId, Destiny>,
     /// Copies of results that are under way: they are the engine's own, and end with it.
     copies: BTreeSet<JobId>,
-    orders: Timed<Order>,
-    reports: Timed<Report>,
+    /// To and from which machine.
+    orders: Timed<(MachineId, Order)>,
+    reports: Timed<(MachineId, Report)>,
+    /// Machines whose line is cut.
+    cut: BTreeSet<MachineId>,
     next_pid: u32,
     /// Whether anything goes wrong.
     pub faults: bool,
@@ -55,17 +58,17 @@ impl Node {
         let delay = if chance.one_in(3) { chance.below(4_000) } else { chance.below(50) };
         let lands = later(now, delay);
         match effect {
-            Effect::Start { run, lease, .. } => self.orders.push((lands, Order::Launch(*run, lease.clone()))),
-            Effect::Stop { run, .. } => self.orders.push((lands, Order::Stop(*run))),
-            Effect::Observe { run, ran, .. } => self.observe(*run, *ran, chance, now),
+            Effect::Start { run, machine, lease } => self.order(*machine, Order::Launch(*run, lease.clone()), lands),
+            Effect::Stop { run, machine } => self.order(*machine, Order::Stop(*run), lands),
+            Effect::Observe { run, machine, ran } => self.observe(*run, *machine, *ran, chance, now),
             Effect::Copy { job } => {
                 if self.copies.insert(*job) {
-                    self.deliver(Report::CopyEnded { job: *job }, lifetime(chance), now);
+                    self.deliver(MachineId::LOCAL, Report::CopyEnded { job: *job }, lifetime(chance), now);
                 }
             }
             Effect::EndCopy { job } => {
                 assert!(self.copies.remove(job), "the copy of {job} ends, and never began");
-                self.reports.retain(|(_, report)| *report != Report::CopyEnded { job: *job });
+                self.reports.retain(|(_, (_, report))| *report != Report::CopyEnded { job: *job });
             }
             Effect::Tidy { run, .. } => {
                 let entry = self.ledger.get(*run);
@@ -80,11 +83,11 @@ impl Node {
         let (mut due, on_their_way) = split(std::mem::take(&mut self.orders), now);
         self.orders = on_their_way;
         due.sort_by_key(|(at, _)| *at);
-        for (at, order) in due {
+        for (at, (machine, order)) in due {
             self.end_what_is_due(chance, at);
             match order {
                 Order::Launch(run, lease) => began.extend(self.launch(run, lease, chance, at)),
-                Order::Stop(run) => self.stop(run, chance, at),
+                Order::Stop(run) => self.stop(run, machine, chance, at),
             }
         }
         self.end_what_is_due(chance, now);
@@ -95,7 +98,7 @@ impl Node {
     pub fn arrived(&mut self, chance: &mut Chance, now: Time) -> Vec<Report> {
         let (due, on_their_way) = split(std::mem::take(&mut self.reports), now);
         self.reports = on_their_way;
-        let mut arrived: Vec<Report> = due.into_iter().map(|(_, report)| report).collect();
+        let mut arrived: Vec<Report> = due.into_iter().map(|(_, (_, report))| report).collect();
         if self.faults {
             chance.shuffle(&mut arrived);
         }
@@ -111,27 +114,53 @@ impl Node {
     /// The engine is gone: of what was on its way, some arrives nevertheless, and some at the next engine.
     pub fn engine_died(&mut self, chance: &mut Chance) {
         self.orders.retain(|_| chance.one_in(2));
-        self.reports.retain(|(_, report)| !matches!(report, Report::CopyEnded { .. }) && chance.one_in(3));
+        self.reports.retain(|(_, (_, report))| !matches!(report, Report::CopyEnded { .. }) && chance.one_in(3));
         self.copies.clear();
+    }
+
+    /// Of what is on its way to a machine and from it, some arrives nevertheless; of what happens there from now on,
+    /// nothing is heard.
+    pub fn cut(&mut self, machine: MachineId, chance: &mut Chance) {
+        self.cut.insert(machine);
+        self.orders.retain(|(_, (to, _))| *to != machine || chance.one_in(2));
+        self.reports.retain(|(_, (from, _))| *from != machine || chance.one_in(4));
+    }
+
+    pub fn mend(&mut self, machine: MachineId) {
+        self.cut.remove(&machine);
+    }
+
+    /// The machine was removed: nobody talks to it any more.
+    pub fn remove(&mut self, machine: MachineId) {
+        self.cut.insert(machine);
+        self.orders.retain(|(_, (to, _))| *to != machine);
+    }
+
+    fn order(&mut self, machine: MachineId, order: Order, lands: Time) {
+        if !self.cut.contains(&machine) {
+            self.orders.push((lands, (machine, order)));
+        }
     }
 
     /// Somebody deletes the folder of a run that has ended.
     pub fn lose_folder(&mut self, run: RunId) {
         self.ledger.forget(run);
-        self.reports.retain(|(_, report)| !matches!(report, Report::Ended { run: ended, .. } if *ended == run));
+        self.reports.retain(|(_, (_, report))| !matches!(report, Report::Ended { run: ended, .. } if *ended == run));
     }
 
     fn launch(&mut self, run: RunId, lease: Lease, chance: &mut Chance, now: Time) -> Option<RunId> {
         if !self.markers.insert(run) {
             return None;
         }
+        let machine = host(&lease);
         if self.faults && chance.one_in(self.one_start_fails_in) {
-            self.never_begins(run, Outcome::MachineError { error: "no room for the fork".into() }, chance, now);
+            let outcome = Outcome::MachineError { error: "no room for the fork".into() };
+            self.never_begins(run, machine, outcome, chance, now);
             return None;
         }
         if chance.one_in(25) {
             let outcome = Outcome::StartError { error: "no such program".into(), code: Some(127) };
-            self.never_begins(run, outcome, chance, now);
+            self.never_begins(run, machine, outcome, chance, now);
             return None;
         }
         self.ledger.begins(run, lease.clone(), now);
@@ -144,13 +173,13 @@ impl Node {
         };
         self.living.insert(run, destiny);
         self.next_pid += 1;
-        self.tell(Report::Started { run, pid: self.next_pid, at: now }, chance, now);
+        self.tell(machine, Report::Started { run, pid: self.next_pid, at: now }, chance, now);
         Some(run)
     }
 
-    fn stop(&mut self, run: RunId, chance: &mut Chance, now: Time) {
+    fn stop(&mut self, run: RunId, machine: MachineId, chance: &mut Chance, now: Time) {
         if self.markers.insert(run) {
-            self.never_begins(run, Outcome::NeverStarted, chance, now);
+            self.never_begins(run, machine, Outcome::NeverStarted, chance, now);
             return;
         }
         let Some(destiny) = self.living.get_mut(&run) else { return };
@@ -166,7 +195,7 @@ impl Node {
     }
 
     /// Looks at the run's folder now; the answer takes its time, as any report.
-    fn observe(&mut self, run: RunId, ran: bool, chance: &mut Chance, now: Time) {
+    fn observe(&mut self, run: RunId, machine: MachineId, ran: bool, chance: &mut Chance, now: Time) {
         let answer = match self.ledger.get(run) {
             None => Report::NotStarted { run, ran },
             Some(entry) if entry.forgotten => Report::NotStarted { run, ran },
@@ -175,41 +204,48 @@ impl Node {
                 None => Report::Started { run, pid: 1, at: entry.began.as_ref().expect("what lives began").0 },
             },
         };
-        self.deliver(answer.clone(), chance.below(2_000), now);
+        self.deliver(machine, answer.clone(), chance.below(2_000), now);
         if self.faults && chance.one_in(6) {
-            self.deliver(answer, chance.below(20_000), now);
+            self.deliver(machine, answer, chance.below(20_000), now);
         }
     }
 
     fn end_what_is_due(&mut self, chance: &mut Chance, now: Time) {
         let due = self.living.iter().filter(|(_, destiny)| destiny.at <= now).map(|(run, _)| *run);
         for run in due.collect::<Vec<_>>() {
-            let Destiny { at, outcome, .. } = self.living.remove(&run).expect("it was living");
+            let Destiny { at, outcome, lease, .. } = self.living.remove(&run).expect("it was living");
             self.ledger.ends(run, outcome.clone(), at);
-            self.tell(Report::Ended { run, outcome, at }, chance, now);
+            self.tell(host(&lease), Report::Ended { run, outcome, at }, chance, now);
         }
     }
 
-    fn never_begins(&mut self, run: RunId, outcome: Outcome, chance: &mut Chance, now: Time) {
+    fn never_begins(&mut self, run: RunId, machine: MachineId, outcome: Outcome, chance: &mut Chance, now: Time) {
         self.ledger.never_begins(run, outcome.clone(), now);
-        self.tell(Report::Ended { run, outcome, at: now }, chance, now);
+        self.tell(machine, Report::Ended { run, outcome, at: now }, chance, now);
     }
 
     /// By message, which may be lost; and by what is seen later (the pidfd, the folder), which is not.
-    fn tell(&mut self, report: Report, chance: &mut Chance, now: Time) {
+    fn tell(&mut self, machine: MachineId, report: Report, chance: &mut Chance, now: Time) {
         if !self.faults {
-            return self.deliver(report, chance.below(100), now);
+            return self.deliver(machine, report, chance.below(100), now);
         }
         if !chance.one_in(4) {
             let late = if chance.one_in(4) { 10_000 } else { 200 };
-            self.deliver(report.clone(), chance.below(late), now);
+            self.deliver(machine, report.clone(), chance.below(late), now);
         }
-        self.deliver(report, 1_000 + chance.below(15_000), now);
+        self.deliver(machine, report, 1_000 + chance.below(15_000), now);
     }
 
-    fn deliver(&mut self, report: Report, delay: u64, now: Time) {
-        self.reports.push((later(now, delay), report));
+    fn deliver(&mut self, machine: MachineId, report: Report, delay: u64, now: Time) {
+        if !self.cut.contains(&machine) {
+            self.reports.push((later(now, delay), (machine, report)));
+        }
     }
+}
+
+/// Where the processes of a run are.
+fn host(lease: &Lease) -> MachineId {
+    if lease.driver { MachineId::LOCAL } else { lease.machine }
 }
 
 fn later(now: Time, milliseconds: u64) -> Time {

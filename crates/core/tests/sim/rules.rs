@@ -4,16 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nexus_core::event::{Event, Needs, Parent, QueuePause, Requeue};
-use nexus_core::ids::{JobId, RunId};
+use nexus_core::ids::{JobId, MachineId, RunId};
 use nexus_core::job::{End, Failure, Job, KillReason, State};
 use nexus_core::machine::Machine;
 use nexus_core::request::Raise;
-use nexus_core::run::{Memory, Outcome, Phase, StopCause};
+use nexus_core::run::{Memory, Outcome, Phase, Run, StopCause};
 use nexus_core::time::Time;
 
 use crate::disk::Disk;
-use crate::leases;
+use crate::leases::{self, Reads};
 use crate::ledger::Ledger;
+use crate::streaks::Streaks;
 
 /// Smaller goes first: priority, then submission, unless it was put elsewhere.
 type Rank = (i64, i64);
@@ -26,8 +27,9 @@ pub struct Rules {
     starts_failed: BTreeMap<JobId, u32>,
     run_ends: BTreeMap<RunId, Outcome>,
     ended: BTreeSet<JobId>,
-    /// As it was read last, without what runs that ended since had.
-    read: Machine,
+    /// As they were read last, without what runs that ended since had.
+    reads: Reads,
+    streaks: Streaks,
     /// Jobs in a row that fail until the queue is paused; 0 = it never is.
     failures_allowed: u32,
     failures: u32,
@@ -35,18 +37,22 @@ pub struct Rules {
 }
 
 impl Rules {
-    pub fn new(failures_allowed: u32) -> Rules {
-        Rules { failures_allowed, ..Rules::default() }
+    pub fn new(failures_allowed: u32, quarantine_after: u32) -> Rules {
+        Rules { failures_allowed, streaks: Streaks::new(quarantine_after), ..Rules::default() }
     }
 
-    /// The machine was read.
-    pub fn reading(&mut self, machine: &Machine) {
-        self.read = machine.clone();
+    /// A machine was read.
+    pub fn reading(&mut self, machine: &Machine, disk: &Disk) {
+        if disk.all_machines().contains(&machine.id) {
+            self.reads.insert(machine.id, machine.clone());
+        }
     }
 
-    /// Another process takes over: it counts failures anew.
+    /// Another process takes over: it counts failures anew, and has read nothing yet.
     pub fn began_anew(&mut self) {
         self.failures = 0;
+        self.reads.clear();
+        self.streaks.begin_anew();
     }
 
     /// All of a batch is on disk. `open`: the service starts jobs at all.
@@ -57,12 +63,15 @@ impl Rules {
             assert!(failed.is_none(), "{job} lives, and {failed:?}, which comes before it, did not complete");
         }
         nobody_waits_for_itself(disk);
+        for machine in disk.all_machines().into_iter().filter(|machine| disk.standing(*machine).quarantine.is_none()) {
+            assert_eq!(self.streaks.too_much(machine), None, "{machine:?} is to be quarantined");
+        }
         if open && disk.queue_pause.is_none() {
             let mut ready: Vec<&Job> = disk.jobs.values().filter(|job| may_start(job, disk, now)).collect();
             ready.sort_by_key(|job| (job.place, job.id));
             ready.retain(|job| !disk.is_full(job.sweep));
             // What stands behind one that does not fit may have to leave it room.
-            let left = ready.first().filter(|job| leases::fits(&job.request, disk, &self.read));
+            let left = ready.first().filter(|job| leases::fits(&job.request, disk, &self.reads));
             assert!(left.is_none(), "there is room for {left:?}, and it was not planned");
         }
     }
@@ -87,7 +96,7 @@ impl Rules {
             }
             Event::Planned { run, lease, .. } => {
                 self.planned(*run, disk, now);
-                leases::may_be_leased(*run, lease, disk, &self.read);
+                leases::may_be_leased(*run, lease, disk, &self.reads);
             }
             Event::Placed { job, place } => {
                 self.ranks.insert(*job, (place.priority, place.turn));
@@ -117,12 +126,24 @@ impl Rules {
                 assert!(std::mem::take(&mut self.pause_is_due), "the queue is paused after {count} failures");
             }
             Event::QueueResumed => self.failures = 0,
+            Event::MachineQuarantined { machine, quarantine } => self.streaks.quarantined_rightly(*machine, quarantine),
+            Event::MachineResumed { machine } => self.streaks.forget(*machine),
+            Event::MachineRemoved { machine } => self.removed(*machine, disk),
             Event::Peaked { run, mib } => {
                 let known = disk.run(*run).expect("a run of the disk").peak_mib;
                 assert!(*mib > known, "{run} is said to have had {mib} MiB, and had {known} before");
             }
             _ => {}
         }
+    }
+
+    /// Nothing runs there.
+    fn removed(&mut self, machine: MachineId, disk: &Disk) {
+        let mut holds =
+            disk.jobs.values().filter(|job| matches!(&job.state, State::Active(run) if run.lease.machine == machine));
+        assert!(holds.next().is_none(), "{machine:?} is removed under its runs");
+        self.reads.remove(&machine);
+        self.streaks.forget(machine);
     }
 
     /// Jobs that fail one after another.
@@ -176,28 +197,45 @@ impl Rules {
     }
 
     fn run_ended(&mut self, run: RunId, outcome: &Outcome, disk: &Disk, ledger: &Ledger) {
-        assert!(disk.run(run).is_some(), "{run} ends and is not current");
-        let entry = ledger.get(run).unwrap_or_else(|| panic!("{run} is said to have ended: {outcome:?}; it never was"));
-        let (_, truth) = entry.ended.as_ref().unwrap_or_else(|| panic!("{run} lives and is said to be {outcome:?}"));
-        if entry.forgotten {
-            assert!(matches!(outcome, Outcome::Lost { .. }), "{run} left no trace and is said to be {outcome:?}");
-        } else {
-            assert_eq!(outcome, truth, "{run} ended otherwise");
+        let current = disk.run(run).unwrap_or_else(|| panic!("{run} ends and is not current"));
+        if !self.given_up(current, outcome, disk) {
+            let entry = ledger.get(run);
+            let entry = entry.unwrap_or_else(|| panic!("{run} is said to have ended: {outcome:?}; it never was"));
+            let truth = entry.ended.as_ref().map(|(_, truth)| truth);
+            let truth = truth.unwrap_or_else(|| panic!("{run} lives and is said to be {outcome:?}"));
+            if entry.forgotten {
+                assert!(matches!(outcome, Outcome::Lost { .. }), "{run} left no trace and is said to be {outcome:?}");
+            } else {
+                assert_eq!(outcome, truth, "{run} ended otherwise");
+            }
         }
+        self.streaks.ended(current, outcome);
         self.run_ends.insert(run, outcome.clone());
-        let lease = disk.run(run).expect("current").lease.clone();
-        for gpu in self.read.gpus.iter_mut().filter(|gpu| lease.gpus.contains(gpu.index)) {
+        let lease = current.lease.clone();
+        let read = self.reads.get_mut(&lease.machine).into_iter().flat_map(|read| &mut read.gpus);
+        for gpu in read.filter(|gpu| lease.gpus.contains(gpu.index)) {
             let had = gpu.used.iter().find(|(job, _)| *job == run.job).map_or(0, |(_, mib)| u64::from(*mib));
             gpu.free_mib = (gpu.free_mib + had).min(gpu.memory_mib);
             gpu.used.retain(|(job, _)| *job != run.job);
         }
     }
 
+    /// Whether it went with its machine, of which nothing is to be heard any more.
+    fn given_up(&self, run: &Run, outcome: &Outcome, disk: &Disk) -> bool {
+        let machine = run.lease.machine;
+        let unheard = self.reads.get(&machine).is_none_or(|read| !read.reachable);
+        matches!(outcome, Outcome::Lost { error } if error.starts_with("its machine was removed"))
+            && unheard
+            && !run.lease.driver
+            && run.stop.is_some()
+            && disk.standing(machine).leaving
+    }
+
     fn requeued(&mut self, job: JobId, why: Requeue, raise: Option<Raise>, disk: &Disk) {
         let State::Active(run) = &disk.jobs[&job].state else { panic!("{job} is queued again without a run") };
         let outcome = self.run_ends.get(&run.id);
         let outcome = outcome.unwrap_or_else(|| panic!("{job} is queued again while {} goes on", run.id));
-        assert_eq!(raise, leases::raise_after(outcome, run, &disk.jobs[&job].request, &self.read), "{job} is raised");
+        assert_eq!(raise, leases::raise_after(outcome, run, disk, &self.reads), "{job} is raised");
         let end = true_end(outcome, run.stop);
         assert_eq!(run.stop, None, "{job} was asked to end and is queued again");
         let failed_starts = self.starts_failed.entry(job).or_default();

@@ -9,11 +9,11 @@ use nexus_core::event::{Event, Needs, Parent};
 use nexus_core::explain::Explainer;
 use nexus_core::ids::{JobId, MachineId};
 use nexus_core::job::{End, Job, State};
-use nexus_core::machine::Machine;
+use nexus_core::machine::Standing;
 use nexus_core::policy::Policy;
 use nexus_core::reconcile::{Seen, reconcile};
 use nexus_core::request::{Request, Vram};
-use nexus_core::run::Phase;
+use nexus_core::run::{Lease, Phase};
 use nexus_core::time::Time;
 use nexus_core::waiting::Waiting;
 use nexus_core::world::World;
@@ -22,10 +22,12 @@ use crate::answers::{refused_rightly, revised_rightly};
 use crate::chance::Chance;
 use crate::disk::Disk;
 use crate::explained::explanations_lead_to_a_start;
-use crate::hardware::{CPUS, Hardware, MOST_GPUS, RAM_MIB, memory_mib, model, uuid};
+use crate::hardware::{CPUS, MOST_GPUS, RAM_MIB, memory_mib, model, uuid};
 use crate::node::Node;
+use crate::pool::Pool;
 use crate::rules::Rules;
 use crate::user::Users;
+use crate::watch::Watch;
 
 const BEGIN: Time = Time(1_700_000_000_000);
 
@@ -60,11 +62,10 @@ pub struct Story {
     rules: Rules,
     node: Node,
     users: Users,
-    hardware: Hardware,
+    pool: Pool,
+    watch: Watch,
     engine: Option<Engine>,
     acknowledged: BTreeSet<JobId>,
-    /// A reading that the engine has yet to take in.
-    reading: Option<Machine>,
     no_room_on_disk: bool,
     /// Its own, so that more or fewer questions tell the same story.
     curiosity: Chance,
@@ -78,17 +79,19 @@ impl Story {
     pub fn begin(seed: u64, told: bool, questions: usize) -> Story {
         let mut chance = Chance::from_seed(seed);
         let failures_allowed = chance.pick(&[0, 0, 2, 4]);
+        let has_pool = !seed.is_multiple_of(4);
+        let quarantine_after = chance.pick(&[0, 2, 2, 3]);
         Story {
             now: BEGIN,
-            policy: Policy { pause_after_failures: failures_allowed, ..Policy::default() },
+            policy: Policy { pause_after_failures: failures_allowed, quarantine_after, ..Policy::default() },
             disk: Disk::empty(),
-            rules: Rules::new(failures_allowed),
+            rules: Rules::new(failures_allowed, quarantine_after),
             node: Node::new(!seed.is_multiple_of(8), &mut chance),
-            users: Users::new(&mut chance),
-            hardware: Hardware::new(&mut chance),
+            users: Users::new(has_pool, &mut chance),
+            pool: Pool::new(&mut chance),
+            watch: Watch::default(),
             engine: None,
             acknowledged: BTreeSet::new(),
-            reading: None,
             no_room_on_disk: false,
             curiosity: Chance::from_seed(seed),
             questions,
@@ -108,9 +111,10 @@ impl Story {
         self.note(format_args!("the faults stop"));
         self.node.faults = false;
         self.crash();
-        self.hardware.mend();
         self.no_room_on_disk = false;
         self.boot();
+        self.pool.mend(&mut self.node);
+        self.read_machines();
         let all = Command::ResumeGpus { machine: MachineId::LOCAL, gpus: (0..MOST_GPUS).collect() };
         self.turn(vec![Command::ResumeQueue, all]);
         for _ in 0..20_000 {
@@ -119,6 +123,12 @@ impl Story {
             }
             if self.disk.queue_pause.is_some() {
                 self.turn(vec![Command::ResumeQueue]);
+            }
+            let still = |it: &Standing| it.paused || it.quarantine.is_some();
+            let closed = self.disk.machines.iter().filter(|(_, it)| still(it)).map(|(machine, _)| *machine);
+            let machines: Vec<MachineId> = closed.collect();
+            if !machines.is_empty() {
+                self.turn(vec![Command::ResumeMachines { machines }]);
             }
             // Runs that a stop was to end may still hold those that come after them.
             let held: Vec<_> =
@@ -139,7 +149,7 @@ impl Story {
             assert!(known.is_some(), "{run} begins, and on disk it is not to be");
         }
         if self.chance.one_in(6) {
-            self.read_machine();
+            self.read_machines();
         }
         if trouble {
             self.mischief();
@@ -151,17 +161,22 @@ impl Story {
             self.boot();
         }
         let wishes = if trouble { self.chance.below(3) } else { 0 };
-        let commands =
-            (0..wishes).map(|_| self.users.command(&self.disk, &mut self.chance, self.now)).collect::<Vec<_>>();
+        let mut wish = || self.users.command(&self.disk, self.pool.next(), &mut self.chance, self.now);
+        let commands = (0..wishes).map(|_| wish()).collect::<Vec<_>>();
         self.turn(commands);
     }
 
     /// What happens to machine and service from outside.
     fn mischief(&mut self) {
         if self.chance.one_in(8) {
-            let what = self.hardware.change(&mut self.chance);
+            let what = self.pool.change(&mut self.chance);
             self.note(format_args!("{what}"));
-            self.read_machine();
+            self.read_machines();
+        }
+        if self.chance.one_in(8)
+            && let Some(what) = self.pool.change_line(&mut self.node, &mut self.chance)
+        {
+            self.note(format_args!("{what}"));
         }
         if self.chance.one_in(if self.no_room_on_disk { 5 } else { 60 }) {
             self.no_room_on_disk = !self.no_room_on_disk;
@@ -197,8 +212,15 @@ impl Story {
     fn boot(&mut self) {
         self.note(format_args!("boot"));
         self.engine = Some(Engine { world: self.disk.world(), seen: Seen::default(), leaves_when_idle: false });
+        self.begin_anew();
+    }
+
+    /// The engine knows what is on disk, and nothing of what is elsewhere.
+    fn begin_anew(&mut self) {
         self.rules.began_anew();
-        self.read_machine();
+        self.watch.begin_anew(&self.disk);
+        self.pool.begin_anew(&mut self.node, &mut self.chance);
+        self.read_machines();
     }
 
     fn crash(&mut self) {
@@ -207,8 +229,8 @@ impl Story {
         self.node.engine_died(&mut self.chance);
     }
 
-    fn read_machine(&mut self) {
-        self.reading = Some(self.hardware.machine(&self.node.usage(self.now)));
+    fn read_machines(&mut self) {
+        self.pool.read(&self.node.usage(self.now));
     }
 
     /// Apply, decide, commit, act; and the places where that breaks.
@@ -241,11 +263,11 @@ impl Story {
 
     fn apply_and_decide(&mut self, engine: &mut Engine, commands: Vec<Command>) -> Batch {
         let mut batch = Batch { events: vec![], reports: vec![], answers: vec![] };
-        let reading = self.reading.take();
-        reading.iter().for_each(|machine| self.rules.reading(machine));
+        let readings = self.pool.readings(&mut self.chance);
+        readings.iter().for_each(|machine| self.rules.reading(machine, &self.disk));
         let arrived = self.node.arrived(&mut self.chance, self.now);
         let disk = Report::Disk { full: self.no_room_on_disk };
-        for report in reading.map(Report::Machine).into_iter().chain([disk]).chain(arrived) {
+        for report in readings.into_iter().map(Report::Machine).chain([disk]).chain(arrived) {
             self.note(format_args!("report {report:?}"));
             batch.events.extend(apply::report(&mut engine.world, report.clone(), &self.policy, self.now));
             batch.reports.push(report);
@@ -257,7 +279,7 @@ impl Story {
             let answer = apply::command(&mut engine.world, command.clone(), self.now);
             if let Err(refusal) = answer {
                 assert!(before == engine.world, "refused, and yet something changed: {command:?}");
-                refused_rightly(&before, &self.hardware, &command, refusal);
+                refused_rightly(&before, self.pool.own(), &command, refusal);
             }
             if let (Command::Revise(revision), Ok(_)) = (&command, &answer) {
                 revised_rightly(&before, &engine.world, revision);
@@ -304,7 +326,16 @@ impl Story {
                 self.note(format_args!("on disk {event:?}"));
             }
             self.rules.event(event, &self.disk, &self.node.ledger, self.now);
+            self.watch.event(event, &self.disk);
             self.disk.write(event);
+            match event {
+                Event::MachineAdded { machine, .. } => self.pool.add(*machine, &mut self.node, &mut self.chance),
+                Event::MachineRemoved { machine } => {
+                    self.pool.remove(*machine);
+                    self.node.remove(*machine);
+                }
+                _ => {}
+            }
         }
         let engine = self.engine.as_mut().expect("an engine commits");
         let open = !engine.world.stopping() && !self.no_room_on_disk;
@@ -324,6 +355,8 @@ impl Story {
     fn restores_the_same(&self) {
         let world = &self.engine.as_ref().expect("an engine commits").world;
         assert!(world.jobs().eq(self.disk.jobs.values()), "World and disk differ");
+        let machines = self.disk.machines.iter().map(|(machine, standing)| (*machine, *standing));
+        assert!(world.standings().eq(machines), "World and disk differ: {:?}", self.disk.machines);
         for job in world.jobs() {
             let lives = |parent: &&Parent| self.disk.jobs.contains_key(&parent.job);
             let after = self.disk.after[&job.id].iter().filter(lives);
@@ -347,12 +380,11 @@ impl Story {
         let engine = self.engine.as_mut().expect("an engine commits");
         let (stopping, leaves_when_idle) = (engine.world.stopping(), engine.leaves_when_idle);
         *engine = Engine { world: self.disk.world(), seen: Seen::default(), leaves_when_idle };
-        self.rules.began_anew();
         if stopping {
             // Of the process, not of the disk: it holds on.
             apply::command(&mut engine.world, Command::Stop { kill: false }, self.now).expect("stop is never refused");
         }
-        self.read_machine();
+        self.begin_anew();
     }
 
     fn answer(&mut self, answers: &[(Command, Result<(), Refusal>)]) {
@@ -382,6 +414,7 @@ impl Story {
             effects.truncate(effects.len() / 2);
         }
         for effect in &effects {
+            self.watch.effect(effect, &self.disk);
             self.node.act(effect, &mut self.chance, self.now);
         }
         for effect in effects {
@@ -398,13 +431,19 @@ impl Story {
             let (alive, ended) = (self.disk.jobs.contains_key(job), self.disk.ended.contains_key(job));
             assert!(alive != ended, "{job} was acknowledged: alive {alive}, ended {ended}");
         }
+        // What lives on a machine that was removed is nobody's any more.
+        let is_ours = |lease: &Lease| lease.driver || self.disk.all_machines().contains(&lease.machine);
         for (run, entry) in self.node.ledger.runs() {
+            if entry.began.as_ref().is_some_and(|(_, lease)| !is_ours(lease)) {
+                assert!(self.disk.ended.contains_key(&run.job) || self.disk.jobs.contains_key(&run.job), "{run}");
+                continue;
+            }
             assert!(entry.ended.is_some(), "{run} lives after everything has ended");
             // Between two attempts a job may have been changed into one that never fits.
             let stuck = self.disk.jobs.get(&run.job).is_some_and(|job| !can_ever_run(job, &self.disk));
             assert!(stuck || self.disk.ended.contains_key(&run.job), "{run} ran, and its job has no end");
         }
-        assert_eq!(self.node.ledger.alive().count(), 0);
+        assert_eq!(self.node.ledger.alive().filter(|(_, lease)| is_ours(lease)).count(), 0);
     }
 
     fn note(&mut self, what: std::fmt::Arguments<'_>) {
@@ -414,8 +453,12 @@ impl Story {
     }
 }
 
-/// Whether it fits on the largest machine of the story, and all that come before it do.
+/// Whether it runs, or fits on the largest machine of the story, and all that come before it do.
 fn can_ever_run(job: &Job, disk: &Disk) -> bool {
+    // What runs goes on, wherever its machine was moved to.
+    if !job.state.waits() {
+        return true;
+    }
     let Request { gpus, share, cpus, ram_mib, on, model: wanted, .. } = job.request;
     let vram = match share.map(|share| share.vram) {
         Some(Vram::Mib(mib)) => u64::from(mib),
@@ -425,7 +468,10 @@ fn can_ever_run(job: &Job, disk: &Disk) -> bool {
         let named = on.is_none_or(|on| on.contains(*gpu));
         named && memory_mib(*gpu) >= vram && wanted.is_none_or(|wanted| wanted.fits(model(*gpu)))
     });
-    let fits = allowed.count() >= usize::from(gpus) && cpus <= CPUS && u64::from(ram_mib) <= RAM_MIB;
+    // All machines are as large; one that is on its way out takes nobody.
+    let takes = |machine: &MachineId| disk.allows(&job.request, *machine) && !disk.standing(*machine).leaving;
+    let there = disk.all_machines().iter().any(takes);
+    let fits = there && allowed.count() >= usize::from(gpus) && cpus <= CPUS && u64::from(ram_mib) <= RAM_MIB;
     let mut parents = disk.after[&job.id].iter().filter_map(|parent| disk.jobs.get(&parent.job));
     fits && parents.all(|parent| can_ever_run(parent, disk))
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use nexus_core::apply::{Command, Edit, Revision};
 use nexus_core::event::{Needs, NewJob, Parent};
-use nexus_core::ids::{JobId, MachineId, SweepId};
+use nexus_core::ids::{ClassId, JobId, MachineId, SweepId};
+use nexus_core::machine::Standing;
 use nexus_core::request::{GpuSet, Model, Request, Same, Share, Target, Vram};
 use nexus_core::sweep::InSweep;
 use nexus_core::time::Time;
@@ -20,15 +21,21 @@ pub struct Users {
     /// Few kinds, so that jobs with equal requests meet.
     kinds: Vec<Request>,
     submitted: u64,
+    /// They have more machines than the own host.
+    has_pool: bool,
 }
 
 impl Users {
-    pub fn new(chance: &mut Chance) -> Users {
-        let kinds = (0..2 + chance.below(6)).map(|_| request(chance)).collect();
-        Users { kinds, submitted: 0 }
+    pub fn new(has_pool: bool, chance: &mut Chance) -> Users {
+        let kinds = (0..2 + chance.below(6)).map(|_| request(has_pool, chance)).collect();
+        Users { kinds, submitted: 0, has_pool }
     }
 
-    pub fn command(&mut self, disk: &Disk, chance: &mut Chance, now: Time) -> Command {
+    /// `machine`: a number for one that may be added.
+    pub fn command(&mut self, disk: &Disk, machine: Option<MachineId>, chance: &mut Chance, now: Time) -> Command {
+        if self.has_pool && chance.one_in(6) {
+            return of_machines(disk, machine, chance);
+        }
         match chance.below(49) {
             0..18 if disk.jobs.len() < PATIENCE => {
                 Command::Submit((0..1 + chance.below(4)).map(|_| self.job(disk, chance, now)).collect())
@@ -114,7 +121,33 @@ impl Users {
     }
 }
 
-fn request(chance: &mut Chance) -> Request {
+/// Sensible or not, and mostly of machines that are there.
+fn of_machines(disk: &Disk, new: Option<MachineId>, chance: &mut Chance) -> Command {
+    let known: Vec<MachineId> = disk.all_machines().into_iter().collect();
+    let one = |chance: &mut Chance| if chance.one_in(12) { MachineId(7) } else { chance.pick(&known) };
+    let some = |chance: &mut Chance| (0..1 + chance.below(2)).map(|_| one(chance)).collect::<Vec<_>>();
+    let class = |chance: &mut Chance| chance.pick(&[None, Some(0), Some(0), Some(1), Some(1), Some(2)]).map(ClassId);
+    match (chance.below(12), new) {
+        (0..4, Some(machine)) => {
+            Command::AddMachine { machine, standing: Standing { class: class(chance), ..Standing::default() } }
+        }
+        (4..6, _) => Command::MoveMachines { machines: some(chance), class: class(chance) },
+        (6, _) => Command::PauseMachines { machines: some(chance) },
+        (7, _) => Command::AddMachine { machine: chance.pick(&known), standing: Standing::default() },
+        (8, _) => Command::RemoveMachine { machine: one(chance), drain: chance.one_in(2), kill: chance.one_in(3) },
+        _ => Command::ResumeMachines { machines: some(chance) },
+    }
+}
+
+fn target(chance: &mut Chance) -> Target {
+    match chance.below(8) {
+        0 | 1 => Target::Class(ClassId(chance.below(3) as u32)),
+        2 => Target::Machine(MachineId(chance.below(4) as u32)),
+        _ => Target::Default,
+    }
+}
+
+fn request(has_pool: bool, chance: &mut Chance) -> Request {
     let gpus = chance.pick(&[0, 1, 1, 1, 2, 2, 3, 4]);
     let cpus = if gpus == 0 { chance.below(4) } else { chance.pick(&[0, 0, 0, 1, 3]) };
     let on: GpuSet = (0..MOST_GPUS).filter(|_| !chance.one_in(3)).collect();
@@ -126,8 +159,8 @@ fn request(chance: &mut Chance) -> Request {
         on: chance.one_in(4).then_some(on),
         model: if chance.one_in(6) { Model::new(chance.pick(&["pretend", "tend a", "B", "none"])) } else { None },
         force: chance.one_in(6),
-        target: Target::Default,
-        driver: false,
+        target: if has_pool { target(chance) } else { Target::Default },
+        driver: has_pool && chance.one_in(6),
         within: None,
     }
 }
