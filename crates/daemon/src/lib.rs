@@ -42,4 +42,5 @@ mod watch_file;
 mod web;
 mod words;
 
+pub use digest::of_file as file_digest;
 pub use start::{Options, check_config, run};

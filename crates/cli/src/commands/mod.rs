@@ -19,6 +19,7 @@ pub mod import;
 pub mod kill;
 pub mod logs;
 pub mod ls;
+pub mod node;
 pub mod pause;
 pub mod queue;
 pub mod release;
