@@ -4,7 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     attach, cancel, completions, config, demo, doctor, edit, export, first, forget, gpus, help, history, hold, import,
-    kill, logs, ls, machine, pause, queue, release, remove, report, rerun, restart, results, resume, run, screens, service,
+    kill, logs, ls, machine, node, pause, queue, release, remove, report, rerun, restart, results, resume, run, screens,
+    service,
     show, simulate, start, status, stop, sweep, tag, var, wait, web, why,
 };
 use crate::typed::AddArgs;
@@ -76,6 +77,8 @@ pub enum Verb {
     Demo(demo::DemoArgs),
     Completions(completions::CompletionsArgs),
     Help(help::HelpArgs),
+    #[command(hide = true)]
+    Node(node::NodeArgs),
     #[command(name = "__service", hide = true)]
     Service(service::ServiceArgs),
     #[command(name = "__service-view", hide = true)]

@@ -1,4 +1,4 @@
-//! The binary `nexus`: client, service and launcher in one.
+//! The binary `nexus`: client, service, node and launcher in one.
 //!
 //! Shows what the service says and asks it for what the user wants; opens neither database nor GPUs itself.
 
@@ -64,6 +64,7 @@ fn main() -> ExitCode {
     let ui = Ui::new(cli.color);
     let ended = match cli.verb {
         Some(Verb::Service(args)) => return become_service(args),
+        Some(Verb::Node(args)) => return commands::node::run(args, &ui),
         verb => {
             std::panic::set_hook(Box::new(bug));
             usage::misplaced_options(&cli.status, verb.as_ref(), &raw)
@@ -144,7 +145,7 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
         Verb::Machine(args) => machine::run(args, app).await,
         Verb::Config(args) => config::run(args, app).await,
         Verb::Doctor(args) => doctor::run(args, app).await,
-        Verb::Demo(_) | Verb::Completions(_) | Verb::Help(_) | Verb::Service(_) => {
+        Verb::Demo(_) | Verb::Completions(_) | Verb::Help(_) | Verb::Service(_) | Verb::Node(_) => {
             unreachable!("they need no home of the user's")
         }
     }

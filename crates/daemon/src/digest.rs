@@ -1,11 +1,26 @@
-//! One number for a list of texts: the same for the same list, and hardly ever for another. Databases hold such numbers,
-//! so it never changes.
+//! One number for a list of texts, or for a file: the same for the same, and hardly ever for another. Databases hold such
+//! numbers, so it never changes.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
 /// Of a text by itself, in letters and digits.
 pub fn hex(text: &str) -> String {
     in_hex(&Sha256::digest(text.as_bytes()))
+}
+
+/// Of all bytes of a file, as `sha256sum` prints it.
+pub fn of_file(path: &Path) -> io::Result<String> {
+    let (mut file, mut part, mut hash) = (File::open(path)?, vec![0; 64 << 10], Sha256::new());
+    loop {
+        match file.read(&mut part)? {
+            0 => return Ok(in_hex(&hash.finalize())),
+            count => hash.update(&part[..count]),
+        }
+    }
 }
 
 pub fn in_hex(bytes: &[u8]) -> String {

@@ -47,5 +47,5 @@ mod watch_file;
 mod web;
 mod words;
 
-pub use backend::ssh::binary::is_own;
+pub use digest::of_file as file_digest;
 pub use start::{Options, check_config, run};

@@ -1,5 +1,6 @@
 //! Finds the service's home from this process's environment and the file system it lies on.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -44,8 +45,18 @@ const NETWORK_FUSE: [&str; 8] = [
 
 /// The home that the environment names. `NEXUS_NETWORK_HOME=1` takes any place for a network file system.
 pub fn find_home() -> Result<Home, HomeError> {
+    find_at(std::env::var_os("NEXUS_HOME"))
+}
+
+/// The home of a node that lives in this folder. On a network file system, which other machines see too, in a folder of
+/// this machine in it.
+pub fn node_home(folder: &Path) -> Result<Home, HomeError> {
+    find_at(Some(folder.into()))
+}
+
+fn find_at(nexus_home: Option<OsString>) -> Result<Home, HomeError> {
     let around = Surroundings {
-        nexus_home: std::env::var_os("NEXUS_HOME"),
+        nexus_home,
         home: std::env::var_os("HOME"),
         runtime_dir: std::env::var_os("XDG_RUNTIME_DIR"),
         user_id: rustix::process::getuid().as_raw(),

@@ -1,9 +1,10 @@
-//! Which signals mean something to launcher and shim, and that the command hears all of them as usual.
+//! Which signals mean something to node, launcher and shim, and that the command hears all of them as usual.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// Read by the shim through a descriptor.
 const READ_BY_SHIM: [i32; 3] = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT];
@@ -13,7 +14,7 @@ const IGNORED_BY_SHIM: [i32; 6] =
     [libc::SIGHUP, libc::SIGPIPE, libc::SIGXFSZ, libc::SIGUSR1, libc::SIGUSR2, libc::SIGQUIT];
 
 fn set_action(signal: i32, action: libc::sighandler_t) {
-    // SAFETY: sets the signal to a constant action, no function of ours is called.
+    // SAFETY: sets the signal to a constant action, or to a function that does only what is allowed there.
     unsafe { libc::signal(signal, action) };
 }
 
@@ -53,6 +54,22 @@ pub fn block_for_shim() -> Unblocked {
     unsafe {
         libc::sigprocmask(libc::SIG_BLOCK, &set_of(&READ_BY_SHIM), before.as_mut_ptr());
         Unblocked(before.assume_init())
+    }
+}
+
+/// Where [`wake_on_end`] has signals written down.
+static WAKE: AtomicI32 = AtomicI32::new(-1);
+
+/// Signals that would end this process make this eventfd readable instead. It stays open for good.
+pub fn wake_on_end(eventfd: OwnedFd) {
+    extern "C" fn wake(_: i32) {
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: write(2) is allowed here; the descriptor was given away for this.
+        unsafe { libc::write(WAKE.load(Ordering::Relaxed), one.as_ptr().cast(), one.len()) };
+    }
+    WAKE.store(eventfd.into_raw_fd(), Ordering::Relaxed);
+    for signal in [libc::SIGHUP, libc::SIGTERM, libc::SIGINT] {
+        set_action(signal, wake as *const () as libc::sighandler_t);
     }
 }
 

@@ -1,7 +1,9 @@
-//! Names of users by their number.
+//! Users by their number: their names, homes and shells.
 
 use std::collections::HashMap;
-use std::ffi::CStr;
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex};
 
 /// Names that were found, for the life of the process: asking a directory over the network at each reading would
@@ -15,7 +17,7 @@ const MOST_BYTES: usize = 1 << 20;
 pub fn name_of(uid: u32) -> String {
     let known = FOUND.lock().ok().and_then(|found| found.get(&uid).cloned());
     known.unwrap_or_else(|| {
-        let Some(name) = look_up(uid) else { return uid.to_string() };
+        let Some(Account { name, .. }) = account_of(uid) else { return uid.to_string() };
         if let Ok(mut found) = FOUND.lock() {
             found.insert(uid, name.clone());
         }
@@ -23,7 +25,15 @@ pub fn name_of(uid: u32) -> String {
     })
 }
 
-fn look_up(uid: u32) -> Option<String> {
+/// What the user database says of a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    pub name: String,
+    pub home: PathBuf,
+    pub shell: PathBuf,
+}
+
+pub fn account_of(uid: u32) -> Option<Account> {
     let mut room: Vec<libc::c_char> = vec![0; 1024];
     loop {
         // SAFETY: the structure holds numbers and pointers only.
@@ -35,8 +45,14 @@ fn look_up(uid: u32) -> Option<String> {
             libc::ERANGE if room.len() < MOST_BYTES => room.resize(room.len() * 4, 0),
             libc::EINTR => {}
             0 if !found.is_null() && !entry.pw_name.is_null() => {
-                // SAFETY: points to a text in `room` that ends with a zero byte.
-                return Some(unsafe { CStr::from_ptr(entry.pw_name) }.to_string_lossy().into_owned());
+                let text = |field: *const libc::c_char| match field.is_null() {
+                    true => &[],
+                    // SAFETY: points to a text in `room` that ends with a zero byte.
+                    false => unsafe { CStr::from_ptr(field) }.to_bytes(),
+                };
+                let path = |field| PathBuf::from(OsStr::from_bytes(text(field)));
+                let name = String::from_utf8_lossy(text(entry.pw_name)).into_owned();
+                return Some(Account { name, home: path(entry.pw_dir), shell: path(entry.pw_shell) });
             }
             _ => return None,
         }

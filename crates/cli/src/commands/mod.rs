@@ -20,6 +20,7 @@ pub mod kill;
 pub mod logs;
 pub mod ls;
 pub mod machine;
+pub mod node;
 pub mod pause;
 pub mod queue;
 pub mod release;

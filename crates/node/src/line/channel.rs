@@ -249,23 +249,27 @@ impl Channel {
         Ok(serde_json::from_slice(&bytes)?)
     }
 
-    /// Whether something can be sent without waiting for a grant.
-    pub(super) fn has_credit(&self) -> bool {
-        self.shared.books().credit > 0
+    /// How much can be sent without waiting for a grant.
+    pub(super) fn credit(&self) -> usize {
+        self.shared.books().credit as usize
     }
 
     pub(super) fn is_over(&self) -> bool {
         self.shared.books().end.is_some()
     }
 
-    /// To be polled for input: readable after every change.
+    /// To be polled for input: readable after a change, until [`Channel::rest`].
     pub(super) fn wake(&self) -> BorrowedFd<'_> {
         self.shared.wake.as_ref().expect("only accepted channels are polled").as_fd()
     }
 
+    /// To be called before one looks what has changed.
+    pub(super) fn rest(&self) {
+        let _ = rustix::io::read(self.wake(), &mut [0; 8]);
+    }
+
     /// What has come so far, at most as much as there is room for; none at the end.
     pub(super) fn read_now(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        let _ = rustix::io::read(self.wake(), &mut [0; 8]);
         let books = self.shared.books();
         match &books.end {
             Some(end) if books.arrived.is_empty() => ended(end).map(|()| None),

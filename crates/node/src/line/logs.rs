@@ -77,7 +77,7 @@ fn wait(changes: Option<&OwnedFd>, channel: &Channel) {
     polled.extend(changes.map(|watch| PollFd::new(watch, PollFlags::IN)));
     let limit = if changes.is_none() { Timespec::try_from(LOOK_AGAIN).ok() } else { None };
     let _ = poll(&mut polled, limit.as_ref());
-    let _ = rustix::io::read(channel.wake(), &mut [0; 8]);
+    channel.rest();
     if let Some(watch) = changes {
         let mut events = [0; 4096];
         // What exactly changed does not matter: all of it is looked at.

@@ -8,12 +8,19 @@
 //! ```
 //! When the line ends the node does, and runs go on. The next node finds them by their directories.
 
+mod about;
 mod channel;
 mod client;
 mod frames;
+mod lock;
 mod log_copy;
+mod login;
 mod logs;
 mod outgoing;
+pub mod serve;
+mod starts;
+mod streams;
+mod terminal;
 mod words;
 
 pub use channel::Channel;
