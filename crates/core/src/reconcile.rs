@@ -140,12 +140,11 @@ pub fn reconcile(world: &World, seen: &mut Seen) -> Vec<Effect> {
             _ => {}
         }
     }
-    let (kept, gone) = std::mem::take(&mut seen.runs).into_iter().partition(|(run, _)| current.contains(run));
-    seen.runs = kept;
-    let gone: BTreeMap<RunId, Sight> = gone;
-    let gone = gone.into_iter().map(|(run, sight)| (run, sight.machine));
-    let gone = gone.filter(|(_, machine)| world.reaches(*machine));
-    effects.extend(gone.map(|(run, machine)| Effect::Tidy { run, machine }));
+    let gone: Vec<RunId> = seen.runs.keys().filter(|run| !current.contains(run)).copied().collect();
+    for run in gone {
+        let machine = seen.runs.remove(&run).map(|sight| sight.machine);
+        effects.extend(machine.filter(|it| world.reaches(*it)).map(|machine| Effect::Tidy { run, machine }));
+    }
     let copying: BTreeSet<JobId> = world.copying().collect();
     effects.extend(copying.difference(&seen.copies).map(|job| Effect::Copy { job: *job }));
     effects.extend(seen.copies.difference(&copying).map(|job| Effect::EndCopy { job: *job }));
