@@ -164,6 +164,14 @@ impl Connection {
         })
     }
 
+    /// Why the login environment could not be had.
+    pub fn wait_for_login(&self) -> Option<String> {
+        self.wait_for("login environment", |heard| match heard {
+            Heard::Said(FromNode::LoginEnv { error }) => Some(error.clone()),
+            _ => None,
+        })
+    }
+
     pub fn start(&self, spec: RunSpec) {
         self.line.send(&ToNode::Start { runs: vec![spec] });
     }

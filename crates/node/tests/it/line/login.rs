@@ -2,7 +2,6 @@
 
 use nexus_api::run_dir::RunSpec;
 use nexus_node::Report;
-use nexus_node::line::{FromNode, Heard};
 use nexus_node::processes;
 
 use super::connection::{Connection, Machine, text};
@@ -11,13 +10,6 @@ use crate::stage::{id, wait_until};
 fn with_login_env(spec: RunSpec, env: &[(&str, &str)]) -> RunSpec {
     let env = env.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     RunSpec { login_env: true, env, ..spec }
-}
-
-fn error_of(connection: &Connection) -> Option<String> {
-    connection.wait_for("login environment", |heard| match heard {
-        Heard::Said(FromNode::LoginEnv { error }) => Some(error.clone()),
-        _ => None,
-    })
 }
 
 const PRINTS: &str = "echo; echo \"$FROM_RC|$OVER|$SSH_CONNECTION|$HOME|$NODE_ONLY\" > seen; exit 0";
@@ -52,7 +44,7 @@ fn a_login_shell_that_hangs_is_ended_and_runs_start_without_it() {
     .unwrap();
     let connection = Connection::open(command);
     connection.start(with_login_env(machine.shell("aaa.1", PRINTS), &[]));
-    assert_eq!(error_of(&connection).as_deref(), Some("/bin/sh did not answer in time"));
+    assert_eq!(connection.wait_for_login().as_deref(), Some("/bin/sh did not answer in time"));
     connection.end_of("aaa.1");
     assert_eq!(text(&machine.path("seen")), format!("|||{}|kept\n", machine.dir.path().display()));
     let hung: u32 = text(&machine.path("hung")).trim().parse().unwrap();
@@ -64,7 +56,7 @@ fn a_shell_that_cannot_be_asked_is_told_of_and_sh_stands_in() {
     let machine = Machine::new();
     std::fs::write(machine.path(".profile"), "export FROM_RC=rc").unwrap();
     let connection = machine.connect_for(10_000, "/bin/false");
-    assert_eq!(error_of(&connection), None);
+    assert_eq!(connection.wait_for_login(), None);
     connection.run(with_login_env(machine.shell("aaa.1", PRINTS), &[]));
     assert!(text(&machine.path("seen")).starts_with("rc|"), "{}", text(&machine.path("seen")));
 }

@@ -1,6 +1,7 @@
 //! One node a home, the newest; and homes that cannot be had.
 
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 use nexus_node::Report;
 use nexus_node::processes;
@@ -116,15 +117,24 @@ fn a_full_disk_is_told_in_one_line() {
 }
 
 #[test]
-fn the_launcher_goes_with_its_node_and_the_lock_with_both() {
+fn no_node_begins_while_a_launcher_of_the_last_may_still_start_something() {
     let machine = Machine::new();
     let mut connection = machine.connect();
-    let children = processes::descendants(connection.hello.pid);
-    assert!(!children.is_empty(), "its launcher");
+    connection.wait_for_login();
+    let launchers = processes::descendants(connection.hello.pid);
+    assert_eq!(launchers.len(), 1, "{launchers:?}");
+    assert!(launchers[0].signal(libc::SIGSTOP));
     connection.process.kill().unwrap();
     connection.process.wait().unwrap();
-    wait_until("the launcher to end", || children.iter().all(|child| !child.is_current()));
-    let next = machine.connect();
-    next.observe(machine.place("aaa.1"));
-    next.report("word of it", |report| matches!(report, Report::NotStarted { .. }).then_some(()));
+    std::thread::scope(|scope| {
+        let next = scope.spawn(|| machine.connect());
+        std::thread::sleep(Duration::from_millis(500));
+        let was_early = next.is_finished();
+        launchers[0].signal(libc::SIGCONT);
+        let next = next.join().unwrap();
+        assert!(!was_early);
+        wait_until("the launcher to end", || !launchers[0].is_current());
+        next.observe(machine.place("aaa.1"));
+        next.report("word of it", |report| matches!(report, Report::NotStarted { .. }).then_some(()));
+    });
 }
