@@ -4,9 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     attach, cancel, completions, config, demo, doctor, edit, export, first, forget, gpus, help, history, hold, import,
-    kill, logs, ls, machine, node, pause, queue, release, remove, report, rerun, restart, results, resume, run, screens,
-    service,
-    show, simulate, start, status, stop, sweep, tag, var, wait, web, why,
+    kill, logs, ls, machine, node, pause, queue, release, remove, report, rerun, restart, results, resume, run,
+    screens, service, show, simulate, start, status, stop, sweep, tag, var, wait, web, why,
 };
 use crate::typed::AddArgs;
 use crate::ui::ColorWhen;

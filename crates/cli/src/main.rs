@@ -41,8 +41,8 @@ use clap::{CommandFactory, Parser};
 use crate::app::App;
 use crate::commands::{
     add, cancel, completions, config, demo, doctor, edit, first, forget, gpus, help, history, hold, import, kill, logs,
-    ls, machine, pause, queue, release, remove, report, rerun, restart, results, resume, service, show, simulate, status, stop,
-    sweep, tag, var, wait, why,
+    ls, machine, pause, queue, release, remove, report, rerun, restart, results, resume, service, show, simulate,
+    status, stop, sweep, tag, var, wait, why,
 };
 use crate::error::{CliError, code};
 use crate::ui::Ui;

@@ -266,7 +266,8 @@ fn bring_said(ended: &Ended) -> io::Result<()> {
     let last: Last = ended.remote.open(Stream::Said { dir: ended.there.clone(), lines: 0 })?.answer()?;
     let Some(kept) = last.kept else { return Ok(()) };
     let text = serde_json::to_vec(&kept)?;
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(ended.here.join(LAST_LINES))?;
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(ended.here.join(LAST_LINES))?;
     file.write_all(&text)
 }
 

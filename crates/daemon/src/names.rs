@@ -89,7 +89,10 @@ mod tests {
         assert_eq!(names.machine_or_next("box"), MachineId(1));
         names.add_machine("box", MachineId(1));
         assert_eq!((names.machine_or_next("box"), names.machine_or_next("b2")), (MachineId(1), MachineId(2)));
-        assert_eq!((names.class_or_next("default"), names.class_or_next("big")), ((ClassId(0), false), (ClassId(1), true)));
+        assert_eq!(
+            (names.class_or_next("default"), names.class_or_next("big")),
+            ((ClassId(0), false), (ClassId(1), true))
+        );
         assert_eq!(names.machine_name(MachineId(1)), "box");
     }
 

@@ -106,7 +106,8 @@ impl Pool {
 
     /// GPUs that do not exist, by machine.
     pub fn simulated(&self) -> BTreeMap<MachineId, GpuSet> {
-        let of = |member: &Member| member.machine.gpus.iter().filter(|gpu| gpu.simulated).map(|gpu| gpu.index).collect();
+        let of =
+            |member: &Member| member.machine.gpus.iter().filter(|gpu| gpu.simulated).map(|gpu| gpu.index).collect();
         self.members.iter().map(|(id, member)| (*id, of(member))).collect()
     }
 

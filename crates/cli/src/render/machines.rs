@@ -99,8 +99,12 @@ pub fn changed(action: MachineAction, machine: &Machine) -> String {
     match (action, pool.state) {
         (MachineAction::Mv, _) => format!("{name} is of class {} now", pool.class.unwrap_or_default()),
         (MachineAction::Pause, _) if pool.jobs.is_empty() => format!("{name} paused: nothing new starts there"),
-        (MachineAction::Pause, _) => format!("{name} paused: nothing new starts there, {} go on", jobs(pool.jobs.len())),
-        (MachineAction::Resume, MachineState::Unreachable) => format!("{name} takes jobs again once it is reached; it is called now"),
+        (MachineAction::Pause, _) => {
+            format!("{name} paused: nothing new starts there, {} go on", jobs(pool.jobs.len()))
+        }
+        (MachineAction::Resume, MachineState::Unreachable) => {
+            format!("{name} takes jobs again once it is reached; it is called now")
+        }
         _ => format!("{name} takes jobs again"),
     }
 }

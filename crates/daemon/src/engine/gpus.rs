@@ -16,9 +16,9 @@ use nexus_node::line::ToNode;
 
 use super::{Engine, Message, Turn, Watch};
 use crate::backend::Backend;
-use crate::pool::Member;
 use crate::clock;
 use crate::gpus::{Watcher, WatcherConfig};
+use crate::pool::Member;
 
 /// A driver that takes longer for its first answer is not waited for.
 const FIRST_READING: Duration = Duration::from_secs(2);

@@ -17,11 +17,11 @@ use nexus_core::request::Same;
 
 use super::submit::{Coming, Fresh, Twin};
 use super::{Engine, Revision, Turn};
+use crate::checks;
 use crate::identity::{Identity, are_identical};
 use crate::same::same;
 use crate::spec_changes::{changes, note};
 use crate::store::{EditedRow, JobEnv, WatchChange, parents};
-use crate::checks;
 
 /// Options that an entry cannot change in a job that is there: those that make it the same job, and those that were
 /// said for its beginning.
@@ -261,8 +261,12 @@ fn told(spec: &JobSpec, said: &BTreeMap<String, String>) -> Result<(JobSpec, Vec
 
 fn edit(job: JobId, before: &JobSpec, after: JobSpec, secret_names: Vec<String>) -> (Edit, EditedRow) {
     let priority = (after.priority != before.priority).then_some(after.priority);
-    let edit = Edit { job, // They are worked out when it is done.
-        needs: Some(Needs::default()), priority, held: None };
+    let edit = Edit {
+        job, // They are worked out when it is done.
+        needs: Some(Needs::default()),
+        priority,
+        held: None,
+    };
     (edit, EditedRow { spec: after, secret_names, env: None })
 }
 

@@ -78,7 +78,12 @@ impl Engine {
         Ok(())
     }
 
-    pub(super) fn move_machines(&mut self, machines: Vec<MachineId>, class: &str, turn: &mut Turn) -> Result<(), Problem> {
+    pub(super) fn move_machines(
+        &mut self,
+        machines: Vec<MachineId>,
+        class: &str,
+        turn: &mut Turn,
+    ) -> Result<(), Problem> {
         let class = Some(self.class(class, turn));
         let events = apply::command(&mut self.world, Command::MoveMachines { machines, class }, clock::now());
         turn.batch.events.extend(events.map_err(|refusal| self.refused(refusal, "mv"))?);

@@ -14,6 +14,7 @@ use nexus_node::gpu::Reading;
 use tokio::sync::oneshot;
 
 use super::import::ImportOrder;
+use super::machines::AddMachine;
 use super::once::Once;
 use super::revise::Revision;
 use super::sweep::SweepOrder;
@@ -21,7 +22,6 @@ use crate::backend::ssh::News;
 use crate::config::Config;
 use crate::pool::Pool;
 use crate::results::Ended;
-use super::machines::AddMachine;
 use crate::store::{PastJob, Took, VariableChange, WatchChange};
 
 /// Makes what is to be kept, a key and a value, from the ids of new jobs.

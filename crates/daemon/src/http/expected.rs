@@ -23,7 +23,8 @@ impl App {
         if !jobs.iter().any(|job| matches!(job.state, State::Queued | State::Starting | State::Running)) {
             return Ok(());
         }
-        let forecast = self.decided(|world, _, policy| Forecast::of(world, policy, clock::now(), LOOKED_AT, &[])).await?;
+        let forecast =
+            self.decided(|world, _, policy| Forecast::of(world, policy, clock::now(), LOOKED_AT, &[])).await?;
         let expected = played(forecast).await?;
         for job in jobs.iter_mut() {
             job.expected = job.id.parse::<JobId>().ok().and_then(|id| Some(told(expected.get(&id)?)));

@@ -69,7 +69,9 @@ pub fn machines(world: &World, pool: &Pool) -> Vec<Machine> {
             cpus: known.cpus,
             gpus: gpus_of(known, world, member),
             error: member.filter(|_| known.reachable).and_then(|member| member.gpus.error()),
-            pool: member.filter(|_| pool.is_more_than_one()).map(|member| super::machines::standing(known, member, world, pool)),
+            pool: member
+                .filter(|_| pool.is_more_than_one())
+                .map(|member| super::machines::standing(known, member, world, pool)),
         }
     };
     world.machines().map(view).collect()

@@ -414,8 +414,11 @@ impl App {
             job.waiting = Some(words::waiting(&answer, &names));
             job
         };
-        let firsts: Vec<(Needs, i32)> =
-            specs.iter().take(EXPECTED_AT_ONCE).map(|spec| (words::needs(spec, same(spec), &names), spec.priority)).collect();
+        let firsts: Vec<(Needs, i32)> = specs
+            .iter()
+            .take(EXPECTED_AT_ONCE)
+            .map(|spec| (words::needs(spec, same(spec), &names), spec.priority))
+            .collect();
         let mut jobs: Vec<Job> = specs.into_iter().zip(answers).map(job).collect();
         for (job, (needs, priority)) in jobs
             .iter_mut()

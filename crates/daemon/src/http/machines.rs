@@ -91,7 +91,9 @@ fn checked(new: NewMachine) -> Result<AddMachine, Problem> {
     let unnamed = || bad("name", &new.address, "a name for it: --name NAME, of letters, digits, dots and dashes");
     let name = match &new.name {
         Some(name) if is_machine_name(name) => name.clone(),
-        Some(name) => return Err(bad("name", name, "letters, digits, dots and dashes, beginning with a letter or digit")),
+        Some(name) => {
+            return Err(bad("name", name, "letters, digits, dots and dashes, beginning with a letter or digit"));
+        }
         None => address.name().map(String::from).ok_or_else(unnamed)?,
     };
     if let Some(class) = &new.class {
@@ -189,8 +191,6 @@ fn line(known: &Known, member: &Member) -> (MachineState, Option<String>, Option
             (MachineState::Connecting, Some(told), None)
         }
         LineState::Calling(Step::Starting) => (MachineState::Connecting, Some("nexus starts there".into()), None),
-        LineState::Down { trouble, .. } => {
-            (MachineState::Unreachable, Some(trouble.why.clone()), trouble.hint.clone())
-        }
+        LineState::Down { trouble, .. } => (MachineState::Unreachable, Some(trouble.why.clone()), trouble.hint.clone()),
     }
 }

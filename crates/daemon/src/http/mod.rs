@@ -189,8 +189,9 @@ impl App {
         T: Send + 'static,
         F: FnOnce(&World, &Pool, &mut Explainer) -> T + Send + 'static,
     {
-        let explain =
-            move |world: &World, pool: &Pool, policy: &Policy| question(world, pool, &mut Explainer::new(world, policy, clock::now()));
+        let explain = move |world: &World, pool: &Pool, policy: &Policy| {
+            question(world, pool, &mut Explainer::new(world, policy, clock::now()))
+        };
         self.decided(explain).await
     }
 

@@ -54,9 +54,7 @@ impl Writer<'_> {
             Event::MachineMoved { machine, class } => {
                 self.run("UPDATE machines SET class = ?2 WHERE n = ?1", params![machine.0, class.map(|class| class.0)])?
             }
-            Event::MachinePaused { machine } => {
-                self.run("UPDATE machines SET paused = 1 WHERE n = ?1", [machine.0])?
-            }
+            Event::MachinePaused { machine } => self.run("UPDATE machines SET paused = 1 WHERE n = ?1", [machine.0])?,
             Event::MachineResumed { machine } => {
                 self.run("UPDATE machines SET paused = 0, quarantine = NULL, leaving = 0 WHERE n = ?1", [machine.0])?
             }

@@ -19,8 +19,8 @@ use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::learned;
 use super::left::Copied;
-use super::new_jobs::{NewJobs, Numbers};
 use super::machines::MachineRow;
+use super::new_jobs::{NewJobs, Numbers};
 use super::records::raised;
 use super::spec::{Specs, StoredSpec, common, common_text, env_text, have_in_common, numbered, stored_spec};
 use super::{NewSweepRow, Store, StoreError, Submission, VariableChange, WatchChange};

@@ -41,8 +41,10 @@ struct Holder {
 /// Takes the lock, from an older node if need be.
 pub fn take(path: &Path, boot_id: &str) -> Result<File, LockError> {
     let fail = |operation| move |source: io::Error| LockError::File { operation, path: path.to_owned(), source };
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
-    let file = file.map_err(fail("make"))?;
+    let writable = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
+    let writable = writable.map_err(fail("make"))?;
+    // The launcher has the lock as its standard output: it must not be able to write to it.
+    let file = File::open(path).map_err(fail("open"))?;
     let until = Instant::now() + PATIENCE;
     loop {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -67,15 +69,16 @@ pub fn take(path: &Path, boot_id: &str) -> Result<File, LockError> {
     }
     let own = processes::stat(std::process::id()).map_or(0, |stat| stat.process.start);
     let text = format!("{} {own} {boot_id}\n", std::process::id());
-    file.set_len(0).and_then(|()| file.write_all_at(text.as_bytes(), 0)).map_err(fail("write"))?;
+    // Over that of the last one, which may be longer: only the first line counts.
+    writable.write_all_at(text.as_bytes(), 0).map_err(fail("write"))?;
     Ok(file)
 }
 
 fn holder(file: &File) -> Option<Holder> {
     let mut bytes = [0; 256];
     let count = file.read_at(&mut bytes, 0).ok()?;
-    let text = std::str::from_utf8(&bytes[..count]).ok()?.strip_suffix('\n')?;
-    let mut words = text.split(' ');
+    let (line, _) = std::str::from_utf8(&bytes[..count]).ok()?.split_once('\n')?;
+    let mut words = line.split(' ');
     let process = Process { pid: words.next()?.parse().ok()?, start: words.next()?.parse().ok()? };
     Some(Holder { process, boot_id: words.next()?.to_owned() })
 }
@@ -97,6 +100,7 @@ fn end(node: Process) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::process::{Command, Stdio};
 
     use super::*;
@@ -124,8 +128,9 @@ mod tests {
         sign(&path, process, "boot");
         let lock = take(&path, "boot").unwrap();
         assert!(!holder.wait().unwrap().success());
-        let text = std::fs::read_to_string(&path).unwrap();
-        assert!(text.starts_with(&format!("{} ", std::process::id())) && text.ends_with(" boot\n"), "{text}");
+        let signed = super::holder(&lock).unwrap();
+        assert_eq!((signed.process.pid, signed.boot_id.as_str()), (std::process::id(), "boot"));
+        assert!((&lock).write_all(b"x").is_err(), "who has the lock cannot sign for another");
         drop(lock);
         // Its pid belongs to another by now.
         let mut bystander = Command::new("sleep").arg("60").spawn().unwrap();

@@ -22,16 +22,17 @@ const MOST_BYTES: usize = 8 << 20;
 /// The login environment, or this process's own and why it could not be had.
 pub fn read(deadline: Duration) -> (Variables, Option<String>) {
     let until = Instant::now() + deadline;
-    let mut error = "there is no shell".to_owned();
+    let mut error = None;
     for shell in shells() {
         match ask(&shell, until) {
             Ok(variables) => return (kept(variables), None),
-            Err(why) => error = format!("{} {why}", shell.to_string_lossy()),
+            // What is wrong with the user's own counts, not with that which stands in for it.
+            Err(why) => drop(error.get_or_insert(format!("{} {why}", shell.to_string_lossy()))),
         }
     }
     let own =
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    (kept(own.collect()), Some(error))
+    (kept(own.collect()), error)
 }
 
 /// The user's shell, and one that everybody has.

@@ -68,10 +68,10 @@ impl ServeOptions {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    #[error("cannot use {} as its home: {source}; {}", path.display(), advice(source))]
+    #[error("cannot use {}: {source}; {}", path.display(), advice(source))]
     Home { path: PathBuf, source: io::Error },
     #[error(transparent)]
-    Lock(#[from] LockError),
+    Lock(LockError),
     #[error("{node}: {}", cause(node))]
     Node { node: NodeError },
     #[error("failed to {operation}: {source}")]
@@ -147,7 +147,10 @@ fn serve(options: ServeOptions) -> Result<(), ServeError> {
     let home = open_home(&options.home)?;
     // The home is an absolute path by now; no other folder is held for as long as the node lives.
     std::env::set_current_dir("/").map_err(system("leave its folder"))?;
-    let lock = lock::take(&home.dir.join("node.lock"), &boot_id)?;
+    let lock = lock::take(&home.dir.join("node.lock"), &boot_id).map_err(|error| match error {
+        LockError::File { path, source, .. } => ServeError::Home { path, source },
+        held => ServeError::Lock(held),
+    })?;
     let outgoing = Arc::new(Outgoing::default());
     let node = open_node(&home, &options, lock, sink(&outgoing, &ending, FromNode::Report))?;
     let hello = about::hello(&home, &node.containment(), &boot_id);

@@ -3,6 +3,7 @@
 mod adoption;
 mod endings;
 mod gpus;
+mod line;
 mod logs;
 mod memory;
 mod output;
@@ -16,4 +17,12 @@ mod weight;
 #[ignore = "started by the other tests"]
 fn launcher_entry() {
     nexus_node::launcher::main();
+}
+
+/// Not a test: a node that tests of the line start. What the test harness prints before it begins is what a login shell
+/// might.
+#[test]
+#[ignore = "started by the other tests"]
+fn node_entry() {
+    line::serve();
 }

@@ -56,39 +56,7 @@ impl Stage {
 
     /// A run of a program with its arguments, in the home, on terminals.
     pub fn spec(&self, run: &str, argv: &[&str]) -> RunSpec {
-        RunSpec {
-            format: 1,
-            run: run.to_owned(),
-            dir: self.dir(run),
-            argv: argv.iter().map(|&one| one.to_owned()).collect(),
-            shell: false,
-            cwd: self.home.path().to_owned(),
-            env: vec![("PATH".into(), std::env::var("PATH").unwrap())],
-            env_file: None,
-            limits: ResourceLimits::default(),
-            tty: true,
-            columns: 120,
-            rows: 40,
-            time_limit_ms: None,
-            warning: None,
-            grace_ms: 60_000,
-            out: None,
-            out_else: None,
-            reports: PathBuf::new(),
-            cgroup_base: None,
-            gpu_locks: vec![],
-            gpu_locks_shared: false,
-            screen: None,
-            one_terminal: false,
-            memory_max_mib: None,
-            checkpoint_dir: None,
-            results_dir: None,
-            extract: vec![],
-            project_link: None,
-            script: None,
-            hidden: vec![],
-            login_env: false,
-        }
+        spec_in(self.home.path(), run, argv)
     }
 
     pub fn shell(&self, run: &str, text: &str) -> RunSpec {
@@ -161,6 +129,43 @@ impl Stage {
         wait_until(&format!("pid in {name}"), || std::fs::read_to_string(&path).is_ok_and(|text| text.ends_with('\n')));
         let pid = std::fs::read_to_string(path).unwrap().trim().parse().unwrap();
         processes::stat(pid).expect("the process is there").process
+    }
+}
+
+/// A run of a program with its arguments, in the home, on terminals.
+pub fn spec_in(home: &Path, run: &str, argv: &[&str]) -> RunSpec {
+    RunSpec {
+        format: 1,
+        run: run.to_owned(),
+        dir: home.join("logs").join(run),
+        argv: argv.iter().map(|&one| one.to_owned()).collect(),
+        shell: false,
+        cwd: home.to_owned(),
+        env: vec![("PATH".into(), std::env::var("PATH").unwrap())],
+        env_file: None,
+        limits: ResourceLimits::default(),
+        tty: true,
+        columns: 120,
+        rows: 40,
+        time_limit_ms: None,
+        warning: None,
+        grace_ms: 60_000,
+        out: None,
+        out_else: None,
+        reports: PathBuf::new(),
+        cgroup_base: None,
+        gpu_locks: vec![],
+        gpu_locks_shared: false,
+        screen: None,
+        one_terminal: false,
+        memory_max_mib: None,
+        checkpoint_dir: None,
+        results_dir: None,
+        extract: vec![],
+        project_link: None,
+        script: None,
+        hidden: vec![],
+        login_env: false,
     }
 }
 

@@ -93,5 +93,9 @@ async fn reached(client: &Client, name: &str, app: &App) -> Result<Machine, CliE
 }
 
 fn refused(name: &str, pool: &InPool) -> Refused {
-    Refused { error: format!("{name} was not added: it cannot be used"), why: pool.detail.clone(), hint: pool.hint.clone() }
+    Refused {
+        error: format!("{name} was not added: it cannot be used"),
+        why: pool.detail.clone(),
+        hint: pool.hint.clone(),
+    }
 }

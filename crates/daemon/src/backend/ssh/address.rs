@@ -76,7 +76,9 @@ fn split_port(place: &str) -> Option<(&str, Option<&str>)> {
 
 fn is_name(text: &str, beside: &str) -> bool {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || beside.contains(letter);
-    !text.is_empty() && text.starts_with(|first: char| first.is_ascii_alphanumeric() || first == ':') && text.chars().all(fits)
+    !text.is_empty()
+        && text.starts_with(|first: char| first.is_ascii_alphanumeric() || first == ':')
+        && text.chars().all(fits)
 }
 
 #[cfg(test)]
@@ -95,8 +97,25 @@ mod tests {
     #[test]
     fn what_ssh_or_a_shell_could_take_for_more_is_no_address() {
         let bad = [
-            "", "-oProxyCommand=touch x", "-box", "a@-box", "-l@box", "box;id", "box id", "$(id)", "a b@box", "box:",
-            "box:0", "box:66000", "box:x", "@box", "box\n", "[::1", "[::1]x", "a`b`@box", "bóx",
+            "",
+            "-oProxyCommand=touch x",
+            "-box",
+            "a@-box",
+            "-l@box",
+            "box;id",
+            "box id",
+            "$(id)",
+            "a b@box",
+            "box:",
+            "box:0",
+            "box:66000",
+            "box:x",
+            "@box",
+            "box\n",
+            "[::1",
+            "[::1]x",
+            "a`b`@box",
+            "bóx",
         ];
         for text in bad {
             assert_eq!(Address::parse(text), None, "{text:?}");

@@ -149,7 +149,9 @@ pub fn contact(order: &Order, binary: &Binary, step: &dyn Fn(Step)) -> Result<Co
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|error| Trouble::lasting(format!("ssh cannot be started here: {error}"), "install the OpenSSH client"))?;
+        .map_err(|error| {
+            Trouble::lasting(format!("ssh cannot be started here: {error}"), "install the OpenSSH client")
+        })?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let said = Arc::new(Mutex::new(Vec::new()));
     let (Some(writer), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
@@ -212,7 +214,8 @@ impl Contact {
     }
 
     fn send(&mut self, binary: &Binary, step: &dyn Fn(Step)) -> Result<(), Broken> {
-        let unreadable = |error: io::Error| Broken::Trouble(Trouble::passing(format!("failed to read nexus itself: {error}")));
+        let unreadable =
+            |error: io::Error| Broken::Trouble(Trouble::passing(format!("failed to read nexus itself: {error}")));
         let mut file = File::open(&binary.path).map_err(unreadable)?;
         let (mut piece, mut done) = (vec![0; PIECE], 0);
         step(Step::Sending { done, of: binary.size });
@@ -378,6 +381,10 @@ mod tests {
         let end: Vec<&str> = told[told.len() - 7..].iter().map(String::as_str).collect();
         assert_eq!(end[..6], ["-p", "2222", "-l", "ann", "--", "box"]);
         assert!(end[6].starts_with("exec sh -c '"), "{}", end[6]);
-        assert!(end[6].ends_with(" 'nexus' 'tok' 'nexus-1' '7' 'ff' '/data/my nexus' 'abc' '--simulate-gpus'"), "{}", end[6]);
+        assert!(
+            end[6].ends_with(" 'nexus' 'tok' 'nexus-1' '7' 'ff' '/data/my nexus' 'abc' '--simulate-gpus'"),
+            "{}",
+            end[6]
+        );
     }
 }

@@ -23,9 +23,11 @@ impl Trouble {
     pub fn read(said: &str, address: &str) -> Trouble {
         let known = KNOWN.iter().find(|known| known.signs.iter().any(|sign| said.contains(sign)));
         match known {
-            Some(known) => {
-                Trouble { why: known.why.into(), hint: Some(known.hint.replace("ADDRESS", address)), lasts: known.lasts }
-            }
+            Some(known) => Trouble {
+                why: known.why.into(),
+                hint: Some(known.hint.replace("ADDRESS", address)),
+                lasts: known.lasts,
+            },
             None => match said.lines().map(str::trim).filter(|line| !line.is_empty()).next_back() {
                 Some(line) => Trouble { why: cut(line), hint: Some(by_hand(address)), lasts: false },
                 None => Trouble { why: "the line was closed".into(), hint: Some(by_hand(address)), lasts: false },
@@ -103,7 +105,13 @@ const KNOWN: &[Known] = &[
         lasts: false,
     },
     Known {
-        signs: &["Connection timed out", "No route to host", "Network is unreachable", "Operation timed out", "not responding"],
+        signs: &[
+            "Connection timed out",
+            "No route to host",
+            "Network is unreachable",
+            "Operation timed out",
+            "not responding",
+        ],
         why: "it does not answer",
         hint: "is it on, and in reach from here? try ssh ADDRESS true by hand",
         lasts: false,
@@ -126,17 +134,38 @@ mod tests {
     #[test]
     fn what_ssh_says_is_told_with_what_helps() {
         let cases = [
-            ("No ED25519 host key is known for b and you have requested strict checking.\nHost key verification failed.\n",
-             "its host key is not known here", true),
-            ("@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.\n",
-             "its host key is another than before", true),
+            (
+                "No ED25519 host key is known for b and you have requested strict checking.\nHost key verification failed.\n",
+                "its host key is not known here",
+                true,
+            ),
+            (
+                "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.\n",
+                "its host key is another than before",
+                true,
+            ),
             ("ann@b: Permission denied (publickey,password).\n", "it does not let this user in", true),
-            ("ssh: connect to host b port 22: Connection refused\n", "nothing answers there: is sshd running, and on this port?", false),
-            ("mkdir: cannot create directory '/x': Read-only file system\n", "the home folder there cannot be written to", true),
-            ("mkdir: cannot create directory '/x': Permission denied\n", "the folder for nexus cannot be made there", true),
+            (
+                "ssh: connect to host b port 22: Connection refused\n",
+                "nothing answers there: is sshd running, and on this port?",
+                false,
+            ),
+            (
+                "mkdir: cannot create directory '/x': Read-only file system\n",
+                "the home folder there cannot be written to",
+                true,
+            ),
+            (
+                "mkdir: cannot create directory '/x': Permission denied\n",
+                "the folder for nexus cannot be made there",
+                true,
+            ),
             ("head: error writing 'standard output': No space left on device\n", "its disk is full", true),
-            ("/lib/libc.so.6: version `GLIBC_2.34' not found (required by nexus)\n",
-             "its C library is too old for this build of nexus", true),
+            (
+                "/lib/libc.so.6: version `GLIBC_2.34' not found (required by nexus)\n",
+                "its C library is too old for this build of nexus",
+                true,
+            ),
             ("banner\nsomething else broke\n", "something else broke", false),
             ("", "the line was closed", false),
         ];

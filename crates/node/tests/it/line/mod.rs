@@ -1,0 +1,10 @@
+//! Nodes in processes of their own, behind a line of two pipes.
+
+mod connection;
+mod login;
+mod logs;
+mod nodes;
+mod runs;
+mod streams;
+
+pub use connection::serve;
