@@ -45,7 +45,7 @@ pub use pages::Behind;
 pub use read::{Filter, JobRow, Reader, RunRow};
 pub use records::machine_name;
 pub use restore::parents;
-pub use spec::{Launch, past_texts};
+pub use spec::{Launch, NewSpec, past_texts};
 pub use submissions::Submission;
 pub use sweeps::{NewSweepRow, SweepRow};
 pub use variables::VariableChange;

@@ -5,7 +5,6 @@ use nexus_core::event::NewJob;
 use nexus_core::ids::{JobId, SweepId};
 use rusqlite::{CachedStatement, Statement, Transaction};
 
-use super::spec::own_text;
 use super::write::NewRow;
 
 /// Measured: fewer cost more, and twice as many are no faster.
@@ -82,10 +81,10 @@ impl Row<'_> {
         statement.raw_bind_parameter(before + 1, n)?;
         statement.raw_bind_parameter(before + 2, JobId::as_str(&new.id))?;
         statement.raw_bind_parameter(before + 3, if new.held { "held" } else { "queued" })?;
-        statement.raw_bind_parameter(before + 4, spec.command.text())?;
-        statement.raw_bind_parameter(before + 5, own_text(spec))?;
-        statement.raw_bind_parameter(before + 6, &spec.name)?;
-        statement.raw_bind_parameter(before + 7, &spec.project)?;
+        statement.raw_bind_parameter(before + 4, spec.command.as_str())?;
+        statement.raw_bind_parameter(before + 5, spec.own())?;
+        statement.raw_bind_parameter(before + 6, &spec.common.name)?;
+        statement.raw_bind_parameter(before + 7, &spec.common.project)?;
         statement.raw_bind_parameter(before + 8, new.priority)?;
         statement.raw_bind_parameter(before + 9, of.env)?;
         statement.raw_bind_parameter(before + 10, of.secrets)?;
