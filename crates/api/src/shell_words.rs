@@ -25,16 +25,25 @@ pub const SPECIAL: &str = "|&;<>()$`*?[]{}#~!";
 
 /// The words of `text`. `refused`: characters of ASCII that may stand in quotes only.
 pub fn split(text: &str, refused: &str) -> Result<Vec<String>, NoWords> {
+    let is_refused = |c: char| c.is_ascii() && refused.as_bytes().contains(&(c as u8));
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            c if c.is_whitespace() => words.extend(word.take()),
-            '\'' | '"' => quoted(&mut chars, c, word.get_or_insert_default())?,
-            '\\' => word.get_or_insert_default().push(chars.next().ok_or(NoWords::Unclosed('\\'))?),
-            c if c.is_ascii() && refused.as_bytes().contains(&(c as u8)) => return Err(NoWords::Special(c)),
-            c => word.get_or_insert_default().push(c),
+    loop {
+        // Most of a word is taken at once: this is done for each of many commands.
+        let rest = chars.as_str();
+        let plain = rest.find(|c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '\\') || is_refused(c));
+        let (plain, rest) = rest.split_at(plain.unwrap_or(rest.len()));
+        if !plain.is_empty() {
+            word.get_or_insert_default().push_str(plain);
+        }
+        chars = rest.chars();
+        match chars.next() {
+            None => break,
+            Some(quote @ ('\'' | '"')) => quoted(&mut chars, quote, word.get_or_insert_default())?,
+            Some('\\') => word.get_or_insert_default().push(chars.next().ok_or(NoWords::Unclosed('\\'))?),
+            Some(c) if c.is_whitespace() => words.extend(word.take()),
+            Some(c) => return Err(NoWords::Special(c)),
         }
     }
     words.extend(word);

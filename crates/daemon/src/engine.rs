@@ -78,8 +78,8 @@ pub use machines::{AddMachine, Calls};
 pub use message::{Message, Reply};
 pub use once::Once;
 pub use revise::{Revision, Slot};
-pub use submit::{Fresh, fresh};
-pub use sweep::SweepOrder;
+pub use submit::fresh;
+pub use sweep::{SweepJob, SweepOrder};
 
 pub struct Engine {
     pub inbox: Receiver<Message>,
@@ -532,7 +532,7 @@ impl Engine {
                 self.metrics.wait.saw(at.since(job.since));
             }
             let command = |job| match batch.new.get(&job) {
-                Some(row) => row.spec.command.text(),
+                Some(row) => row.spec.command.clone(),
                 None => self.store.command(job).unwrap_or_default(),
             };
             let sweep = |sweep| self.store.sweep_name(sweep).ok().flatten().unwrap_or_default();

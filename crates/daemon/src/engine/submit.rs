@@ -17,7 +17,7 @@ use super::once::Once;
 use super::{Engine, Turn};
 use crate::identity::{Identity, are_identical, identity};
 use crate::same::same;
-use crate::store::{JobEnv, NewRow, StoreError, parents};
+use crate::store::{JobEnv, NewRow, NewSpec, StoreError, parents};
 use crate::{clock, home, words};
 
 impl Engine {
@@ -37,18 +37,25 @@ impl Engine {
     }
 
     fn submit(&mut self, specs: Vec<JobSpec>, turn: &mut Turn) -> Result<Vec<JobId>, Problem> {
-        let named = self.named(fresh(specs), &[], turn)?;
-        Ok(self.enter(named, turn))
+        let (jobs, rows) = self.named(fresh(specs), &[], turn)?.into_iter().unzip();
+        Ok(self.enter(jobs, rows, turn))
     }
 
     /// Puts jobs that have their ids in the queue.
-    pub(super) fn enter(&mut self, named: Vec<(NewJob, NewRow)>, turn: &mut Turn) -> Vec<JobId> {
-        let (jobs, rows): (Vec<NewJob>, Vec<NewRow>) = named.into_iter().unzip();
+    pub(super) fn enter(&mut self, jobs: Vec<NewJob>, rows: Vec<NewRow>, turn: &mut Turn) -> Vec<JobId> {
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
-        turn.batch.new.extend(ids.iter().copied().zip(rows));
+        let new = ids.iter().copied().zip(rows);
+        match turn.batch.new.is_empty() {
+            // A map that is made in one go takes half the room of one that thousands are put into one by one.
+            true => turn.batch.new = new.collect(),
+            false => turn.batch.new.extend(new),
+        }
         let events =
             apply::command(&mut self.world, Command::Submit(jobs), clock::now()).expect("nothing refuses new jobs");
-        turn.batch.events.extend(events);
+        match turn.batch.events.is_empty() {
+            true => turn.batch.events = events,
+            false => turn.batch.events.extend(events),
+        }
         ids
     }
 
@@ -59,13 +66,7 @@ impl Engine {
         leaving: &[JobId],
         turn: &mut Turn,
     ) -> Result<Vec<(NewJob, NewRow)>, Problem> {
-        if self.world.stopping() {
-            return Err(Problem::Stopping);
-        }
-        let free_bytes = self.disk_space();
-        if free_bytes < home::DISK_RESERVE {
-            return Err(Problem::DiskFull { path: self.home_dir.display().to_string(), free_bytes });
-        }
+        self.has_room()?;
         self.keep_unique(&fresh, leaving, turn)?;
         let ids = self.fresh_ids(fresh.len(), turn)?;
         follow_parents(&mut fresh, &ids);
@@ -73,6 +74,7 @@ impl Engine {
         let mut named = Vec::with_capacity(fresh.len());
         let now = clock::now();
         let mut sweep: Option<(String, Option<InSweep>)> = None;
+        let mut last: Option<Arc<JobSpec>> = None;
         for (id, Fresh { mut spec, env, identity, same, .. }) in ids.into_iter().zip(fresh) {
             self.find_variables(&mut spec, &env)?;
             self.know_places(&spec.request, turn)?;
@@ -85,27 +87,44 @@ impl Engine {
                 spec.sweep = None;
             }
             let job = NewJob { id, needs, sweep, priority: spec.priority, held: spec.hold, at: now };
+            let spec = NewSpec::of(*spec, last.as_ref());
+            last = Some(spec.common.clone());
             named.push((job, NewRow { spec, env, identity, sweep: sweep.map(|sweep| sweep.id) }));
         }
         Ok(named)
     }
 
+    /// For jobs, any at all.
+    pub(super) fn has_room(&self) -> Result<(), Problem> {
+        if self.world.stopping() {
+            return Err(Problem::Stopping);
+        }
+        match self.disk_space() {
+            free_bytes if free_bytes < home::DISK_RESERVE => {
+                Err(Problem::DiskFull { path: self.home_dir.display().to_string(), free_bytes })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// In order: those of many jobs go into the indices one beside the other.
-    fn fresh_ids(&mut self, count: usize, turn: &Turn) -> Result<Vec<JobId>, Problem> {
-        let mut ids = BTreeSet::new();
+    pub(super) fn fresh_ids(&mut self, count: usize, turn: &Turn) -> Result<Vec<JobId>, Problem> {
+        let mut ids = Vec::with_capacity(count);
         let stored = self.store.ids().map_err(|error| error.problem())?;
         while ids.len() < count {
-            let taken = self.store.jobs_taken() + (turn.batch.new.len() + ids.len()) as u64;
-            let id = self
-                .ids
-                .next(taken, |id| {
+            for before in ids.len()..count {
+                let taken = self.store.jobs_taken() + (turn.batch.new.len() + before) as u64;
+                let id = self.ids.next(taken, |id| {
                     let in_memory = self.world.job(id).is_some() || turn.batch.new.contains_key(&id);
-                    Ok(in_memory || ids.contains(&id) || stored.have(id.as_str())?)
-                })
-                .map_err(|error: StoreError| error.problem())?;
-            ids.insert(id);
+                    Ok(in_memory || stored.have(id.as_str())?)
+                });
+                ids.push(id.map_err(|error: StoreError| error.problem())?);
+            }
+            // Some may have come twice: there are others for those.
+            ids.sort_unstable();
+            ids.dedup();
         }
-        Ok(ids.into_iter().collect())
+        Ok(ids)
     }
 
     /// All that scheduling needs of a spec: what it says, and what became of the jobs that it comes after. `fresh`: jobs that come with it.
@@ -144,7 +163,7 @@ impl Engine {
 
     /// Refuses specs that are to be the only ones of their kind and are not. Decided here, where one submission comes
     /// after the other, so that of two at once one is refused.
-    fn keep_unique(&self, fresh: &[Fresh], leaving: &[JobId], turn: &Turn) -> Result<(), Problem> {
+    pub(super) fn keep_unique(&self, fresh: &[Fresh], leaving: &[JobId], turn: &Turn) -> Result<(), Problem> {
         if fresh.iter().all(|fresh| !fresh.spec.unique) {
             return Ok(());
         }
@@ -177,10 +196,11 @@ impl Engine {
     ) -> Result<Option<Twin>, Problem> {
         let is_live = |id: JobId| self.world.job(id).is_some() && !leaving.contains(&id);
         for id in coming.0.get(&identity).into_iter().flatten().copied().filter(|id| is_live(*id)) {
-            let edited = turn.batch.edited.get(&id).map(|row| (&row.spec, row.secret_names.clone()));
-            let new = || turn.batch.new.get(&id).map(|row| (&*row.spec, row.env.secrets.keys().cloned().collect()));
+            let edited = turn.batch.edited.get(&id).map(|row| (row.spec.clone(), row.secret_names.clone()));
+            let new =
+                || turn.batch.new.get(&id).map(|row| (row.spec.whole(), row.env.secrets.keys().cloned().collect()));
             if let Some((other, secret_names)) = edited.or_else(new).filter(|(other, _)| are_identical(other, spec)) {
-                let twin = Twin { id, state: State::Queued, spec: other.clone(), secret_names };
+                let twin = Twin { id, state: State::Queued, spec: other, secret_names };
                 if fits(&twin)? {
                     return Ok(Some(twin));
                 }

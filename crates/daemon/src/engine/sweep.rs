@@ -1,15 +1,22 @@
 //! A sweep on its way into the queue: all of its jobs, or none.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
 use nexus_api::sweeps::Plan;
+use nexus_core::event::{Needs, NewJob};
 use nexus_core::ids::{JobId, SweepId};
+use nexus_core::request::Same;
 use nexus_core::sweep::InSweep;
 
 use super::once::Once;
 use super::submit::Fresh;
 use super::{Engine, Turn};
 use crate::clock;
-use crate::store::NewSweepRow;
+use crate::identity::Identity;
+use crate::store::{JobEnv, NewRow, NewSpec, NewSweepRow};
 
 /// A sweep whose jobs were made and checked.
 pub struct SweepOrder {
@@ -23,7 +30,24 @@ pub struct SweepOrder {
     pub copies: u32,
     pub max_running: Option<u32>,
     pub stop_after: u32,
-    pub jobs: Vec<Fresh>,
+    pub jobs: Vec<SweepJob>,
+    /// Of all of them.
+    pub same: Same,
+}
+
+/// One of its jobs to be. There are many of them: each is as small as it can be.
+pub struct SweepJob {
+    pub spec: NewSpec,
+    pub env: Arc<JobEnv>,
+    pub identity: Identity,
+}
+
+/// What those jobs have in common that come one after the other.
+struct InCommon {
+    asked: Arc<JobSpec>,
+    /// With what the engine says of it.
+    taken: Arc<JobSpec>,
+    needs: Needs,
 }
 
 impl Engine {
@@ -47,10 +71,7 @@ impl Engine {
         let name = self.sweep_name(order.name, turn)?;
         let next = self.store.next_sweep().map_err(|error| error.problem())? + turn.batch.sweeps.len() as i64;
         let (max_running, stop_after) = (order.max_running, order.stop_after);
-        let mut jobs = order.jobs;
-        for job in &mut jobs {
-            job.spec.sweep = Some(name.clone());
-        }
+        let (jobs, same) = (order.jobs, order.same);
         let row = NewSweepRow {
             of: InSweep { id: SweepId(next), max_running, stop_after },
             name: name.clone(),
@@ -65,11 +86,49 @@ impl Engine {
         };
         let noun = if jobs.len() == 1 { "job" } else { "jobs" };
         let line = format!("Added sweep {name}, {} {noun}: {}", jobs.len(), row.command);
+        let (new, rows) = self.read_together(|engine| engine.named_in(&row, jobs, same, turn))?;
         turn.batch.sweeps.push(row);
-        let named = self.read_together(|engine| engine.named(jobs, &[], turn));
-        let named = named.inspect_err(|_| drop(turn.batch.sweeps.pop()))?;
         turn.batch.notes.push(line);
-        Ok((name, self.enter(named, turn)))
+        Ok((name, self.enter(new, rows, turn)))
+    }
+
+    /// Its jobs with their ids, if there is room for any.
+    fn named_in(
+        &mut self,
+        sweep: &NewSweepRow,
+        jobs: Vec<SweepJob>,
+        same: Same,
+        turn: &Turn,
+    ) -> Result<(Vec<NewJob>, Vec<NewRow>), Problem> {
+        self.has_room()?;
+        if jobs.iter().any(|job| job.spec.common.unique) {
+            let fresh = |SweepJob { spec, env, identity }: &SweepJob| {
+                let (spec, env, identity) = (Box::new(spec.whole()), env.clone(), *identity);
+                Fresh { spec, env, identity, same, known_as: None }
+            };
+            self.keep_unique(&jobs.iter().map(fresh).collect::<Vec<_>>(), &[], turn)?;
+        }
+        let ids = self.fresh_ids(jobs.len(), turn)?;
+        let (mut new, mut rows) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
+        let now = clock::now();
+        let mut last: Option<InCommon> = None;
+        for (id, SweepJob { mut spec, env, identity }) in ids.into_iter().zip(jobs) {
+            let variables = self.variables_of(&spec, &env);
+            let common = match last.take() {
+                Some(last) if Arc::ptr_eq(&last.asked, &spec.common) && last.taken.variables == variables => last,
+                _ => {
+                    let taken = JobSpec { sweep: Some(sweep.name.clone()), variables, ..JobSpec::clone(&spec.common) };
+                    let needs = self.needs(&taken, same, &BTreeSet::new(), turn)?;
+                    InCommon { asked: spec.common, taken: Arc::new(taken), needs }
+                }
+            };
+            spec.common = common.taken.clone();
+            let (priority, held) = (spec.common.priority, spec.common.hold);
+            new.push(NewJob { id, needs: common.needs.clone(), sweep: Some(sweep.of), priority, held, at: now });
+            rows.push(NewRow { spec, env, identity, sweep: Some(sweep.of.id) });
+            last = Some(common);
+        }
+        Ok((new, rows))
     }
 
     fn sweep_name(&self, asked: Option<String>, turn: &Turn) -> Result<String, Problem> {

@@ -12,7 +12,7 @@ use nexus_api::template;
 use nexus_core::apply::Edit;
 
 use super::{Engine, Turn};
-use crate::store::{EditedRow, JobEnv, VariableChange};
+use crate::store::{EditedRow, JobEnv, NewSpec, VariableChange};
 
 impl Engine {
     pub(super) fn variable(&mut self, change: VariableChange, turn: &mut Turn) -> Result<(), Problem> {
@@ -67,6 +67,14 @@ impl Engine {
         };
         row.spec.variables = named(&row.spec, envs, &known);
         Ok(())
+    }
+
+    /// Those that a job of a new sweep needs.
+    pub(super) fn variables_of(&self, spec: &NewSpec, env: &JobEnv) -> Vec<String> {
+        match self.variables.is_empty() {
+            true => vec![],
+            false => named(&spec.whole(), [&env.open, &env.secrets], &self.variables),
+        }
     }
 }
 

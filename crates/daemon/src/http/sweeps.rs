@@ -24,11 +24,11 @@ use super::extract::{Asked, Path, Sent, once};
 use super::jobs::fill_env;
 use super::problem::Failed;
 use super::{App, Shared};
-use crate::engine::{Fresh, Message, SweepOrder};
+use crate::engine::{Message, SweepJob, SweepOrder};
 use crate::identity::identity;
 use crate::models::Rules;
 use crate::same::same;
-use crate::store::{JobEnv, Reader, StoreError, SweepRow};
+use crate::store::{JobEnv, NewSpec, Reader, StoreError, SweepRow};
 use crate::{checks, clock, words};
 
 /// So many jobs of a sweep that is only tried out are shown.
@@ -62,12 +62,14 @@ pub async fn create(
         return Ok(Json(planned(order, notes)).into_response());
     }
     let (name, ids) = app.order(|reply| Message::Sweep { order: Box::new(order), once, reply }).await?;
+    // Before the engine is asked again: it still tells the others.
+    let ids = ids.iter().map(ToString::to_string).collect();
     let sweep = app.sweep(name).await?;
-    Ok(Json(SweepQueued { sweep, ids: ids.iter().map(ToString::to_string).collect(), notes }).into_response())
+    Ok(Json(SweepQueued { sweep, ids, notes }).into_response())
 }
 
 fn planned(order: SweepOrder, notes: Vec<Note>) -> SweepPlanned {
-    let point = |job: &Fresh| PlannedPoint { params: job.spec.params.clone(), command: job.spec.command.text() };
+    let point = |job: &SweepJob| PlannedPoint { params: job.spec.whole().params, command: job.spec.command.clone() };
     let first = order.jobs.iter().take(PLANNED_SHOWN).map(point).collect();
     SweepPlanned { jobs: order.jobs.len() as u64, params: order.params, first, notes }
 }
@@ -204,22 +206,23 @@ fn made(new: NewSweep, rules: &Rules) -> Result<(SweepOrder, Vec<Note>), Problem
     points.check_used(&spec).map_err(bad_plan)?;
     let command = spec.command.text();
     let (project, extract) = (spec.project.clone(), spec.extract.iter().map(|it| it.name.clone()).collect());
+    let same = marked(&spec, &points);
     let (jobs, notes) = jobs_of(spec, &points, rules)?;
     let params = points.names;
-    let order = SweepOrder { name, project, command, params, extract, plan, copies, max_running, stop_after, jobs };
+    let order =
+        SweepOrder { name, project, command, params, extract, plan, copies, max_running, stop_after, jobs, same };
     Ok((order, notes))
 }
 
-fn jobs_of(mut spec: JobSpec, points: &Points, rules: &Rules) -> Result<(Vec<Fresh>, Vec<Note>), Problem> {
+fn jobs_of(mut spec: JobSpec, points: &Points, rules: &Rules) -> Result<(Vec<SweepJob>, Vec<Note>), Problem> {
     (spec.by_rule, spec.name) = (None, None);
     (spec.rerun_of, spec.variables) = (None, vec![]);
     checks::signal(None, &spec)?;
-    let same = marked(&spec, points);
     let env = std::mem::take(&mut spec.env);
     let own_env = spec.env_given.iter().any(|name| env.get(name).is_some_and(|value| value.contains('{')));
     let shared = Arc::new(JobEnv::of(env.clone()));
-    let half = |rows: &[Vec<String>], is_first: bool| -> Result<(Vec<Fresh>, Vec<Note>), Problem> {
-        let (mut jobs, mut notes) = (Vec::with_capacity(rows.len()), Vec::new());
+    let half = |rows: &[Vec<String>], is_first: bool| -> Result<(Vec<SweepJob>, Vec<Note>), Problem> {
+        let (mut jobs, mut notes) = (Vec::<SweepJob>::with_capacity(rows.len()), Vec::new());
         for row in rows {
             let (mut job, env) = match own_env {
                 false => (points.job(&spec, row), shared.clone()),
@@ -236,7 +239,8 @@ fn jobs_of(mut spec: JobSpec, points: &Points, rules: &Rules) -> Result<(Vec<Fre
                 false => checks::past_spec(&mut job)?,
             }
             let identity = identity(&job);
-            jobs.push(Fresh { spec: Box::new(job), env, identity, same, known_as: None });
+            let spec = NewSpec::of(job, jobs.last().map(|last| &last.spec.common));
+            jobs.push(SweepJob { spec, env, identity });
         }
         Ok((jobs, notes))
     };

@@ -46,7 +46,7 @@ pub use narrow::Narrow;
 pub use pages::Behind;
 pub use read::{Filter, JobRow, Reader, RunRow, RunSite};
 pub use restore::parents;
-pub use spec::{Launch, past_texts};
+pub use spec::{Launch, NewSpec, past_texts};
 pub use submissions::Submission;
 pub use sweeps::{NewSweepRow, SweepRow};
 pub use variables::VariableChange;

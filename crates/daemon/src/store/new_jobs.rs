@@ -5,7 +5,6 @@ use nexus_core::event::NewJob;
 use nexus_core::ids::{JobId, SweepId};
 use rusqlite::{CachedStatement, Statement, Transaction};
 
-use super::spec::own_text;
 use super::write::NewRow;
 
 /// Measured: fewer cost more, and twice as many are no faster.
@@ -82,10 +81,10 @@ impl Row<'_> {
         statement.raw_bind_parameter(before + 1, n)?;
         statement.raw_bind_parameter(before + 2, JobId::as_str(&new.id))?;
         statement.raw_bind_parameter(before + 3, if new.held { "held" } else { "queued" })?;
-        statement.raw_bind_parameter(before + 4, spec.command.text())?;
-        statement.raw_bind_parameter(before + 5, own_text(spec))?;
-        statement.raw_bind_parameter(before + 6, &spec.name)?;
-        statement.raw_bind_parameter(before + 7, &spec.project)?;
+        statement.raw_bind_parameter(before + 4, spec.command.as_str())?;
+        statement.raw_bind_parameter(before + 5, spec.own())?;
+        statement.raw_bind_parameter(before + 6, &spec.common.name)?;
+        statement.raw_bind_parameter(before + 7, &spec.common.project)?;
         statement.raw_bind_parameter(before + 8, new.priority)?;
         statement.raw_bind_parameter(before + 9, of.env)?;
         statement.raw_bind_parameter(before + 10, of.secrets)?;
@@ -98,6 +97,9 @@ impl Row<'_> {
 }
 
 /// For so many rows. A job's turn is its number.
+///
+/// `OR FAIL`: rows that came before one that fails stay, and go with the transaction. Without it each statement would
+/// have to be undone by itself, and SQLite keeps a copy of every page that it touches: twenty times the bytes of the jobs.
 fn sql(rows: usize) -> String {
     let values = (0..rows).map(|row| {
         let first = row * COLUMNS + 1;
@@ -106,9 +108,52 @@ fn sql(rows: usize) -> String {
     });
     let values: Vec<String> = values.collect();
     format!(
-        "INSERT INTO jobs (turn, n, id, state, command, spec, name, project, place_priority, env, secrets,
-                           submitted_at, same, identity, shared, sweep)
+        "INSERT OR FAIL INTO jobs (turn, n, id, state, command, spec, name, project, place_priority, env, secrets,
+                                   submitted_at, same, identity, shared, sweep)
          VALUES {}",
         values.join(", ")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use nexus_api::command::Command;
+    use nexus_api::jobs::JobSpec;
+    use nexus_core::event::{Event, Needs};
+    use nexus_core::time::Time;
+
+    use super::super::{Batch, JobEnv, NewSpec, Store};
+    use super::*;
+    use crate::identity::identity;
+
+    fn batch(numbers: impl Iterator<Item = u64>) -> Batch {
+        let mut batch = Batch::default();
+        let env = Arc::new(JobEnv::default());
+        for number in numbers {
+            let id = JobId::from_number(4, number);
+            let spec = JobSpec::new(Command::Shell(format!("train {number}")), "/".into());
+            let row =
+                NewRow { identity: identity(&spec), spec: NewSpec::of(spec, None), env: env.clone(), sweep: None };
+            let new = NewJob { id, needs: Needs::default(), sweep: None, priority: 0, held: false, at: Time(0) };
+            batch.events.push(Event::Submitted(new));
+            batch.new.insert(id, row);
+        }
+        batch
+    }
+
+    #[test]
+    fn one_that_cannot_be_stored_takes_all_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::open(&dir.path().join("nexus.db"), false).unwrap();
+        let has = |store: &Store, number| store.has_job(JobId::from_number(4, number).as_str()).unwrap();
+        let many = 3 * AT_ONCE as u64;
+        store.commit(&batch([many - 2].into_iter())).unwrap();
+        assert!(store.commit(&batch(0..many)).is_err(), "one of them is there");
+        assert!((0..many).all(|number| has(&store, number) == (number == many - 2)));
+        store.commit(&batch(0..many - 2)).unwrap();
+        assert!((0..many).all(|number| has(&store, number) == (number < many - 1)));
+        assert_eq!(store.jobs_taken(), many - 1, "numbers go on without a gap");
+    }
 }

@@ -72,8 +72,42 @@ struct Own {
     params: BTreeMap<String, String>,
 }
 
+/// The spec of a new job in the two parts that are stored: text where it is the job's own, and the rest once for all that
+/// come together, so that a hundred thousand of them take little memory.
+pub struct NewSpec {
+    /// What it has in common with others.
+    pub common: Arc<JobSpec>,
+    /// As shown.
+    pub command: String,
+    pub rerun_of: Option<String>,
+    own: String,
+}
+
+impl NewSpec {
+    /// `last`: the common part of one that comes with it, and is this one's too if it fits.
+    pub fn of(spec: JobSpec, last: Option<&Arc<JobSpec>>) -> NewSpec {
+        let (command, own) = (spec.command.text(), own_text(&spec));
+        let common = match last.filter(|last| have_in_common(last, &spec)) {
+            Some(last) => last.clone(),
+            None => Arc::new(common(&spec)),
+        };
+        NewSpec { common, command, rerun_of: spec.rerun_of, own }
+    }
+
+    /// Put together again.
+    pub fn whole(&self) -> JobSpec {
+        let Own { command, out, rerun_of, params } = serde_json::from_str(&self.own).expect("it was written here");
+        JobSpec { command, out, rerun_of, params, ..JobSpec::clone(&self.common) }
+    }
+
+    /// The text of what is its own.
+    pub(super) fn own(&self) -> &str {
+        &self.own
+    }
+}
+
 /// The text of what is a job's own.
-pub(super) fn own_text(spec: &JobSpec) -> String {
+fn own_text(spec: &JobSpec) -> String {
     /// The same as [`Own`], for one that is only lent.
     #[derive(Serialize)]
     struct Lent<'a> {
@@ -90,7 +124,7 @@ pub(super) fn own_text(spec: &JobSpec) -> String {
 }
 
 /// What it has in common with others.
-pub(super) fn common(spec: &JobSpec) -> JobSpec {
+fn common(spec: &JobSpec) -> JobSpec {
     JobSpec { command: Command::Argv(vec![]), out: None, rerun_of: None, params: BTreeMap::new(), ..spec.clone() }
 }
 
@@ -242,5 +276,31 @@ impl Store {
         let env = Arc::new(env);
         self.env_cache.insert(number, env.clone());
         Ok(env)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_a_spec_make_the_whole_and_alike_ones_share_theirs() {
+        let one = JobSpec {
+            out: Some("/logs/\"1\".log".into()),
+            params: [("lr".to_string(), "0.1".to_string())].into(),
+            tags: vec!["t".into()],
+            sweep: Some("s1".into()),
+            ..JobSpec::new(Command::Shell("train --lr 0.1 'é\n'".into()), "/work".into())
+        };
+        let words = ["train", "a b"].map(String::from).to_vec();
+        let repeats = JobSpec { command: Command::Argv(words), rerun_of: Some("abc".into()), ..one.clone() };
+        let other = JobSpec { priority: 3, ..one.clone() };
+        let parts = NewSpec::of(one.clone(), None);
+        for (spec, shares) in [(one, true), (repeats, true), (other, false)] {
+            let part = NewSpec::of(spec.clone(), Some(&parts.common));
+            assert_eq!(part.whole(), spec);
+            assert_eq!((&part.command, &part.rerun_of), (&spec.command.text(), &spec.rerun_of));
+            assert_eq!(Arc::ptr_eq(&part.common, &parts.common), shares, "{spec:?}");
+        }
     }
 }

@@ -22,7 +22,7 @@ use super::left::Copied;
 use super::machines::MachineRow;
 use super::new_jobs::{NewJobs, Numbers};
 use super::records::raised;
-use super::spec::{Specs, StoredSpec, common, common_text, env_text, have_in_common, numbered, stored_spec};
+use super::spec::{NewSpec, Specs, StoredSpec, common_text, env_text, have_in_common, numbered, stored_spec};
 use super::{NewSweepRow, Store, StoreError, Submission, VariableChange, WatchChange};
 use crate::identity::{Identity, identity};
 use crate::words;
@@ -88,7 +88,7 @@ pub struct TagChange {
 
 pub struct NewRow {
     /// Its environment is empty: that lies beside it.
-    pub spec: Box<JobSpec>,
+    pub spec: NewSpec,
     pub env: Arc<JobEnv>,
     pub identity: Identity,
     pub sweep: Option<SweepId>,
@@ -158,7 +158,7 @@ pub(super) struct Writer<'a> {
     /// The environment stored last, with its numbers: many jobs in a row share one.
     last_env: Option<(Arc<JobEnv>, EnvNumbers)>,
     /// So it is with what their specs have in common.
-    last_spec: Option<(JobSpec, Arc<JobEnv>, i64)>,
+    last_spec: Option<(Arc<JobSpec>, Arc<JobEnv>, i64)>,
     pub(super) secrets_dropped: bool,
 }
 
@@ -336,21 +336,22 @@ impl<'a> Writer<'a> {
         if let (Some(old), Some(sweep)) = (&spec.rerun_of, row.sweep) {
             self.repeats(new.id, old, sweep)?;
         }
-        if !spec.variables.is_empty() {
-            self.needs_variables(n, &spec.variables)?;
+        if !spec.common.variables.is_empty() {
+            self.needs_variables(n, &spec.common.variables)?;
         }
-        self.tag(n, &spec.tags)
+        self.tag(n, &spec.common.tags)
     }
 
     /// The number of what its spec has in common with others, once that is stored.
     fn shared_spec(&mut self, row: &NewRow, env: i64) -> rusqlite::Result<i64> {
+        let common = &row.spec.common;
         if let Some((last, its_env, number)) = &self.last_spec
             && Arc::ptr_eq(its_env, &row.env)
-            && have_in_common(last, &row.spec)
+            && (Arc::ptr_eq(last, common) || have_in_common(last, common))
         {
             return Ok(*number);
         }
-        let (hash, text) = common_text(&row.spec, row.env.secrets.keys().cloned().collect(), env);
+        let (hash, text) = common_text(common, row.env.secrets.keys().cloned().collect(), env);
         let mut known = self.db.prepare_cached("SELECT n FROM specs WHERE hash = ?1")?;
         let number = match known.query_row([hash], |row| row.get(0)).optional()? {
             Some(number) => number,
@@ -359,7 +360,7 @@ impl<'a> Writer<'a> {
                 self.db.last_insert_rowid()
             }
         };
-        self.last_spec = Some((common(&row.spec), row.env.clone(), number));
+        self.last_spec = Some((common.clone(), row.env.clone(), number));
         Ok(number)
     }
 

@@ -34,8 +34,7 @@ pub async fn run(args: SweepArgs, app: &App) -> Result<(), CliError> {
         return app.ui.json(&queued);
     }
     if args.add.quiet || !app.ui.out_is_terminal() {
-        let ids: String = queued.ids.iter().map(|id| format!("{id}\n")).collect();
-        return app.ui.data(&ids);
+        return app.ui.data(&(queued.ids.join("\n") + "\n"));
     }
     app.ui.data(&shown::queued(&queued, app.ui.paint()))?;
     app.ui.say(&shown::next(&queued.sweep.name));
