@@ -24,6 +24,8 @@ pub struct InPool {
     pub round_trip_ms: Option<f64>,
     /// Since when it is in this state, as far as this service knows.
     pub since: Option<String>,
+    /// When it is called again, where it cannot be reached.
+    pub again_at: Option<String>,
     pub added_at: Option<String>,
     /// Jobs that hold something of it.
     pub jobs: Vec<String>,

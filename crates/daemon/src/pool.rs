@@ -144,14 +144,6 @@ impl Member {
     pub fn logs(&self) -> Option<PathBuf> {
         self.hello().map(|hello| hello.logs.clone())
     }
-
-    /// Why there is no line.
-    pub fn trouble(&self) -> Option<&Trouble> {
-        match &self.line {
-            LineState::Down { trouble, .. } => Some(trouble),
-            LineState::Own | LineState::Calling(_) | LineState::Up { .. } => None,
-        }
-    }
 }
 
 impl LineState {

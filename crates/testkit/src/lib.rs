@@ -10,6 +10,7 @@ mod gpus;
 mod output;
 pub mod proc;
 mod socket;
+mod ssh;
 mod terminal;
 mod typist;
 mod web;
@@ -27,6 +28,7 @@ pub use gpus::{FakeGpu, FakeGpus};
 pub use output::Output;
 pub use proc::{alive, children_marked, cmdline};
 pub use socket::request;
+pub use ssh::SshHosts;
 pub use typist::Typist;
 pub use web::{Answer, Web};
 

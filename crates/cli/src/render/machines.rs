@@ -65,6 +65,7 @@ pub fn show(machine: &Machine, now: &Zoned, paint: Paint) -> String {
         ("Machine", Some(paint.gpu(&machine.name))),
         ("State", Some(format!("{state}{since}"))),
         ("Why", pool.detail.clone()),
+        ("Called again", pool.again_at.as_deref().map(|at| format!("at {}", time::clock(at, now)))),
         ("Try", pool.hint.clone()),
         ("Class", Some(pool.class.clone().unwrap_or_else(|| "none: it is being set up".into()))),
         ("Address", pool.address.clone()),
@@ -77,7 +78,7 @@ pub fn show(machine: &Machine, now: &Zoned, paint: Paint) -> String {
         ("Jobs", Some(pool.jobs.join(" ")).filter(|jobs| !jobs.is_empty())),
         ("Added", pool.added_at.as_deref().map(|at| time::clock(at, now))),
     ];
-    let line = |(key, value): (&str, Option<String>)| Some(format!("{:<12}{}\n", format!("{key}:"), value?));
+    let line = |(key, value): (&str, Option<String>)| Some(format!("{:<14}{}\n", format!("{key}:"), value?));
     rows.into_iter().filter_map(line).collect()
 }
 
@@ -147,13 +148,13 @@ gpu1     unreachable  big                          16          ann@gpu1  it does
         assert_eq!(
             show(&machine("gpu1", lost), &samples::now(), PLAIN),
             "\
-Machine:    gpu1
-State:      unreachable
-Why:        it does not answer
-Try:        is it on?
-Class:      big
-Address:    ann@gpu1
-CPUs:       16
+Machine:      gpu1
+State:        unreachable
+Why:          it does not answer
+Try:          is it on?
+Class:        big
+Address:      ann@gpu1
+CPUs:         16
 "
         );
     }

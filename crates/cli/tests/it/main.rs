@@ -4,6 +4,7 @@ mod bad_days;
 mod crashes;
 mod gpus;
 mod openapi;
+mod pool;
 mod reference;
 mod regressions;
 mod verbs;

@@ -25,8 +25,7 @@ pub const KEYS: &[Key] = &[
     key("jobs", "env_file", "\"\"", "NAME=value lines for every job, read when it starts")
         .of_config(|config, given| given.path().map(|it| config.env_file = it), |config| path(&config.env_file)),
     key("jobs", "pass_env", "[]", "variables that jobs on other machines get too")
-        .of_config(|config, given| names(given).map(|it| config.pass_env = it), |config| words(&config.pass_env))
-        .not_yet(),
+        .of_config(|config, given| names(given).map(|it| config.pass_env = it), |config| words(&config.pass_env)),
     key("jobs", "grace", "\"10s\"", "between TERM and KILL")
         .of_config(|config, given| given.duration().map(|it| config.grace = it), |config| duration(config.grace)),
     key("jobs", "retry_wait", "\"5s\"", "before the first retry; doubles with each").of_config(

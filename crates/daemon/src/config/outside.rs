@@ -19,8 +19,7 @@ pub const KEYS: &[Key] = &[
             |config| text(&config.csv_gpu_arg),
         ),
     key("ssh", "args", "[]", "further arguments of ssh")
-        .of_config(|config, given| given.words().map(|it| config.ssh_args = it), |config| words(&config.ssh_args))
-        .not_yet(),
+        .of_config(|config, given| given.words().map(|it| config.ssh_args = it), |config| words(&config.ssh_args)),
     key("web", "port", "4004", "of the web page, if nexus web --port says no other").of_config(
         |config, given| given.number(1, 65535).map(|it| config.web_port = it as u16),
         |config| number(config.web_port.into()),

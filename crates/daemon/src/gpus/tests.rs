@@ -64,7 +64,7 @@ impl Seen {
     }
 
     fn look(&mut self) -> Look {
-        self.gpus.look(&self.config, self.held, &job_of)
+        self.gpus.look(&super::unread(), &self.config, self.held, &job_of)
     }
 
     fn lines(&mut self, reading: Reading) -> Vec<String> {

@@ -158,10 +158,10 @@ pub(super) fn standing(known: &Known, member: &Member, world: &World, pool: &Poo
         }
         (state, _) => (state, detail, hint),
     };
-    let (round_trip, since) = match &member.line {
-        LineState::Up { round_trip, since, .. } => (Some(round_trip.as_secs_f64() * 1000.0), Some(*since)),
-        LineState::Down { since, .. } => (None, Some(*since)),
-        LineState::Own | LineState::Calling(_) => (None, None),
+    let (round_trip, since, again_at) = match &member.line {
+        LineState::Up { round_trip, since, .. } => (Some(round_trip.as_secs_f64() * 1000.0), Some(*since), None),
+        LineState::Down { since, again_at, .. } => (None, Some(*since), Some(*again_at)),
+        LineState::Own | LineState::Calling(_) => (None, None, None),
     };
     let jobs = world.active_runs().filter(|run| run.lease.machines().any(|machine| machine == known.id));
     InPool {
@@ -175,6 +175,7 @@ pub(super) fn standing(known: &Known, member: &Member, world: &World, pool: &Poo
         home: member.hello().map(|hello| hello.home.display().to_string()),
         round_trip_ms: round_trip,
         since: since.map(clock::rfc3339),
+        again_at: again_at.map(clock::rfc3339),
         added_at: member.address.as_ref().map(|_| clock::rfc3339(member.added_at)),
         jobs: jobs.map(|run| run.id.job.to_string()).collect(),
     }

@@ -142,10 +142,6 @@ impl Remote {
         locked(&self.inner.logs).clone()
     }
 
-    pub fn is_up(&self) -> bool {
-        self.line().is_some()
-    }
-
     /// Calls at once, where it would wait.
     pub fn call_now(&self) {
         self.ask(Ask::CallNow);

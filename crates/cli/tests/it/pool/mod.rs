@@ -1,0 +1,6 @@
+//! Machines over ssh, on real sshd.
+
+mod chaos;
+mod jobs;
+mod machines;
+mod trouble;

@@ -1,0 +1,241 @@
+//! Hosts of a test: real sshd on addresses of this machine's own, with keys, a folder and a configuration of their own.
+//! They share its processes and files; each has another `--home`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::SystemTime;
+
+use tempfile::TempDir;
+
+use crate::{Nexus, Output, kill, proc, until};
+
+const PORT: u16 = 2222;
+
+pub struct SshHosts {
+    dir: TempDir,
+    hosts: Vec<String>,
+}
+
+impl SshHosts {
+    /// They are called `host1`, `host2`, …
+    pub fn start(count: usize) -> SshHosts {
+        let dir = tempfile::Builder::new().prefix("nx-ssh-").tempdir().expect("a temporary folder");
+        keygen(&dir.path().join("id"));
+        let mut hosts = SshHosts { dir, hosts: Vec::new() };
+        for _ in 0..count {
+            hosts.add();
+        }
+        hosts
+    }
+
+    fn add(&mut self) {
+        let (number, address) = (self.hosts.len() + 1, fresh_address());
+        let folder = self.folder(number);
+        fs::create_dir_all(folder.join("home")).expect("a folder of the host");
+        // Hosts of all tests share the copies of nexus that were sent: the build is large.
+        std::os::unix::fs::symlink(shared_binaries(), folder.join("home/bin")).expect("a link");
+        keygen(&folder.join("key"));
+        let config = format!(
+            "ListenAddress {address}:{PORT}\nHostKey {0}/key\nPidFile {0}/pid\nAuthorizedKeysFile {1}/id.pub\n\
+             StrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin prohibit-password\n\
+             MaxStartups 100\nUseDNS no\nPrintMotd no\nSetEnv NEXUS_TEST_HOST=host{number}\n",
+            folder.display(),
+            self.dir.path().display(),
+        );
+        fs::write(folder.join("sshd_config"), config).expect("a configuration");
+        self.hosts.push(address);
+        self.write_client_config();
+        self.power_on(number);
+    }
+
+    /// What ssh of the service is told by.
+    fn write_client_config(&self) {
+        let dir = self.dir.path().display();
+        let (mut config, mut known) = (String::new(), String::new());
+        for (place, address) in self.hosts.iter().enumerate() {
+            let number = place + 1;
+            config.push_str(&format!("Host host{number}\n  HostName {address}\n  Port {PORT}\n"));
+            let key = fs::read_to_string(self.folder(number).join("key.pub")).expect("the host's key");
+            let key: Vec<&str> = key.split(' ').take(2).collect();
+            known.push_str(&format!("[{address}]:{PORT} {}\n", key.join(" ")));
+        }
+        config.push_str(&format!(
+            "Host *\n  IdentityFile {dir}/id\n  IdentitiesOnly yes\n  IdentityAgent none\n  UserKnownHostsFile \
+             {dir}/known_hosts\n  GlobalKnownHostsFile /dev/null\n",
+        ));
+        fs::write(self.dir.path().join("known_hosts"), known).expect("known hosts");
+        fs::write(self.dir.path().join("ssh_config"), config).expect("a configuration");
+    }
+
+    /// Of one host.
+    pub fn folder(&self, number: usize) -> PathBuf {
+        self.dir.path().join(format!("h{number}"))
+    }
+
+    /// The folder that nexus is told to use there.
+    pub fn home(&self, number: usize) -> PathBuf {
+        self.folder(number).join("home")
+    }
+
+    pub fn known_hosts(&self) -> PathBuf {
+        self.dir.path().join("known_hosts")
+    }
+
+    /// Has the service of a home find these hosts.
+    pub fn known_to(&self, nexus: &Nexus) {
+        let args = format!("[\"-F\", \"{}/ssh_config\"]", self.dir.path().display());
+        nexus.ok(&["config", "set", "ssh.args", &args]);
+    }
+
+    /// Types `nexus machine add` for a host.
+    pub fn try_add(&self, nexus: &Nexus, number: usize, more: &[&str]) -> Output {
+        let (name, home) = (format!("host{number}"), self.home(number).display().to_string());
+        nexus.run_limited(&[&["machine", "add", &name, "--home", &home], more].concat())
+    }
+
+    pub fn add_to(&self, nexus: &Nexus, number: usize, gpus: u16) {
+        self.try_add(nexus, number, &["--simulate-gpus", &gpus.to_string()]).expect_code(0);
+    }
+
+    /// Starts its sshd.
+    pub fn power_on(&self, number: usize) {
+        // As root it wants this folder for the time before anybody is let in.
+        let _ = fs::create_dir_all("/run/sshd");
+        let folder = self.folder(number);
+        let _ = fs::remove_file(folder.join("pid"));
+        let begun = Command::new("/usr/sbin/sshd")
+            .arg("-f")
+            .arg(folder.join("sshd_config"))
+            .arg("-E")
+            .arg(folder.join("log"))
+            .stdin(Stdio::null())
+            .status()
+            .expect("sshd is installed");
+        assert!(begun.success(), "{}", fs::read_to_string(folder.join("log")).unwrap_or_default());
+        until("sshd listens", || fs::read_to_string(folder.join("pid")).ok().filter(|pid| !pid.trim().is_empty()));
+    }
+
+    /// Ends its sshd with all connections. What runs there goes on.
+    pub fn end_sshd(&self, number: usize) {
+        for pid in self.sshd(number) {
+            kill(pid, libc::SIGKILL);
+        }
+    }
+
+    /// Nothing goes over its connections any more, and nobody is told; new ones hang.
+    pub fn freeze(&self, number: usize) {
+        for pid in self.sshd(number) {
+            kill(pid, libc::SIGSTOP);
+        }
+    }
+
+    pub fn thaw(&self, number: usize) {
+        for pid in self.sshd(number) {
+            kill(pid, libc::SIGCONT);
+        }
+    }
+
+    /// Ends its node as a crash would.
+    pub fn kill_node(&self, number: usize) {
+        for pid in self.nodes(number) {
+            kill(pid, libc::SIGKILL);
+        }
+    }
+
+    /// All that runs there is gone at once.
+    pub fn power_off(&self, number: usize) {
+        let listener = self.sshd(number);
+        listener.iter().for_each(|pid| kill(*pid, libc::SIGSTOP));
+        let mark = format!("NEXUS_TEST_HOST=host{number}");
+        // Twice: what was forked meanwhile too.
+        for _ in 0..2 {
+            for pid in processes().filter(|pid| has_environment(*pid, &mark) && self.is_of_this(*pid)) {
+                kill(pid, libc::SIGKILL);
+            }
+        }
+        listener.iter().for_each(|pid| kill(*pid, libc::SIGKILL));
+    }
+
+    /// Whether a process belongs to these hosts, and not to those of another test.
+    fn is_of_this(&self, pid: u32) -> bool {
+        let dir = self.dir.path().display().to_string();
+        has_environment(pid, &dir) || crate::cmdline(pid).contains(&dir)
+    }
+
+    pub fn nodes(&self, number: usize) -> Vec<u32> {
+        let home = self.home(number).display().to_string();
+        let is_node = |pid: &u32| {
+            let words = crate::cmdline(*pid);
+            words.contains(" node ") && words.contains(&home)
+        };
+        processes().filter(is_node).collect()
+    }
+
+    /// The listener and its children.
+    fn sshd(&self, number: usize) -> Vec<u32> {
+        let pid = fs::read_to_string(self.folder(number).join("pid")).ok().and_then(|pid| pid.trim().parse().ok());
+        let Some(listener) = pid else { return vec![] };
+        let mut all = vec![listener];
+        let mut looked = 0;
+        while looked < all.len() {
+            let parent = all[looked];
+            all.extend(
+                processes().filter(|pid| proc::parent(*pid) == Some(parent) && name_of(*pid).starts_with("sshd")),
+            );
+            looked += 1;
+        }
+        all
+    }
+}
+
+impl Drop for SshHosts {
+    fn drop(&mut self) {
+        for number in 1..=self.hosts.len() {
+            self.thaw(number);
+            self.power_off(number);
+        }
+    }
+}
+
+/// Other tests have others: an address of this process's own.
+fn fresh_address() -> String {
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let (pid, count) = (std::process::id(), GIVEN.fetch_add(1, Ordering::Relaxed));
+    format!("127.{}.{}.{}", 1 + (pid >> 8) % 250, pid % 256, 2 + count)
+}
+
+/// Those of earlier builds go.
+fn shared_binaries() -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-nodes");
+    fs::create_dir_all(&folder).expect("a folder for sent binaries");
+    let day = std::time::Duration::from_secs(86_400);
+    let is_old = |path: &Path| {
+        let written = fs::metadata(path).and_then(|about| about.modified()).ok();
+        written.is_some_and(|at| SystemTime::now().duration_since(at).is_ok_and(|age| age > day))
+    };
+    for entry in fs::read_dir(&folder).into_iter().flatten().flatten().filter(|entry| is_old(&entry.path())) {
+        let _ = fs::remove_file(entry.path());
+    }
+    folder.canonicalize().expect("it was made")
+}
+
+fn keygen(path: &Path) {
+    let made =
+        Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-C", "test", "-f"]).arg(path).status();
+    assert!(made.expect("ssh-keygen is installed").success());
+}
+
+fn processes() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").expect("/proc is there");
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+fn has_environment(pid: u32, part: &str) -> bool {
+    fs::read(format!("/proc/{pid}/environ")).is_ok_and(|env| String::from_utf8_lossy(&env).contains(part))
+}
+
+fn name_of(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default()
+}
