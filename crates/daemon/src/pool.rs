@@ -132,6 +132,11 @@ impl Member {
         }
     }
 
+    /// Whether anything was read of it: no machine is without a CPU.
+    pub fn is_known(&self) -> bool {
+        self.machine.cpus > 0
+    }
+
     /// What it says of itself, while there is a line.
     pub fn hello(&self) -> Option<&Hello> {
         match &self.line {

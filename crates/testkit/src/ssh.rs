@@ -149,10 +149,10 @@ impl SshHosts {
         let listener = self.sshd(number);
         listener.iter().for_each(|pid| kill(*pid, libc::SIGSTOP));
         let mark = format!("NEXUS_TEST_HOST=host{number}");
-        // Twice: what was forked meanwhile too.
-        for _ in 0..2 {
+        // All stop before any is ended: nobody sees another go. Twice: what was forked meanwhile too.
+        for what in [libc::SIGSTOP, libc::SIGSTOP, libc::SIGKILL] {
             for pid in processes().filter(|pid| has_environment(*pid, &mark) && self.is_of_this(*pid)) {
-                kill(pid, libc::SIGKILL);
+                kill(pid, what);
             }
         }
         listener.iter().for_each(|pid| kill(*pid, libc::SIGKILL));

@@ -141,7 +141,7 @@ impl Engine {
         }
     }
 
-    /// Begins to call a machine of the pool. Until it answers nothing runs there.
+    /// Begins to call a machine of the pool. Until it answers nothing runs there, and nothing is known of it.
     pub(super) fn call(&mut self, row: MachineRow) {
         let Some(address) = row.address.as_deref().and_then(Address::parse) else { return };
         let machine = Machine { id: row.id, name: row.name.clone(), reachable: false, ..Machine::default() };
@@ -172,21 +172,19 @@ impl Engine {
             address: row.address,
             added_at: row.added_at,
             gpus: Gpus::new(row.simulated),
-            machine: machine.clone(),
+            machine,
             backend: Backend::Ssh(remote),
             line: LineState::Calling(Step::Connecting),
             poll: None,
         };
         self.pool.members.insert(id, member);
-        let message = Message::Report(Report::Machine(machine));
-        self.outbox.send(message).expect("the engine holds the receiving end");
     }
 
     /// The World was loaded again: what is known of machines beside it goes in again.
     pub(super) fn members_again(&mut self) {
         let here: Vec<MachineId> = self.world.standings().map(|(id, _)| id).collect();
         self.pool.members.retain(|id, _| *id == MachineId::LOCAL || here.contains(id));
-        for member in self.pool.members.values() {
+        for member in self.pool.members.values().filter(|member| member.is_known()) {
             self.world.record(&Event::MachineRead(member.machine.clone()));
         }
     }
@@ -234,8 +232,10 @@ impl Engine {
                 let since = member.line.down_since().unwrap_or(since);
                 member.line = LineState::Down { trouble, since, again_at, was_up };
                 member.machine.reachable = false;
-                let lost = member.machine.clone();
-                self.report(Report::Machine(lost), turn, watch);
+                let lost = member.is_known().then(|| member.machine.clone());
+                if let Some(lost) = lost {
+                    self.report(Report::Machine(lost), turn, watch);
+                }
                 self.tell_machine(machine);
             }
         }

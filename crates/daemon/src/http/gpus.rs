@@ -62,22 +62,17 @@ impl App {
 
 /// All machines, with what was read of their GPUs and what the World knows.
 pub fn machines(world: &World, pool: &Pool) -> Vec<Machine> {
-    let view = |known: &Known| {
-        let member = pool.member(known.id);
-        Machine {
-            name: known.name.clone(),
-            cpus: known.cpus,
-            gpus: gpus_of(known, world, member),
-            error: member.filter(|_| known.reachable).and_then(|member| member.gpus.error()),
-            pool: member
-                .filter(|_| pool.is_more_than_one())
-                .map(|member| super::machines::standing(known, member, world, pool)),
-        }
+    let view = |member: &Member| Machine {
+        name: member.name.clone(),
+        cpus: member.machine.cpus,
+        gpus: gpus_of(&member.machine, world, member),
+        error: member.gpus.error().filter(|_| member.machine.reachable),
+        pool: pool.is_more_than_one().then(|| super::machines::standing(member, world, pool)),
     };
-    world.machines().map(view).collect()
+    pool.members.values().map(view).collect()
 }
 
-fn gpus_of(machine: &Known, world: &World, member: Option<&Member>) -> Vec<Gpu> {
+fn gpus_of(machine: &Known, world: &World, member: &Member) -> Vec<Gpu> {
     let paused = world.paused_gpus(machine.id);
     let runs = |index| {
         world.active_runs().filter(move |run| run.lease.machine == machine.id && run.lease.gpus.contains(index))
@@ -95,7 +90,7 @@ fn gpus_of(machine: &Known, world: &World, member: Option<&Member>) -> Vec<Gpu> 
         simulated: gpu.simulated,
         ..Gpu::default()
     };
-    let here = |index| member.and_then(|member| member.gpus.shown(index));
+    let here = |index| member.gpus.shown(index);
     let view = |gpu: &nexus_core::machine::Gpu| Gpu {
         jobs: runs(gpu.index).map(|run| run.id.job.to_string()).collect(),
         shares: runs(gpu.index).filter_map(share).collect(),

@@ -112,10 +112,8 @@ impl App {
     async fn machines(&self) -> Result<Vec<Machine>, Problem> {
         self.ask_pool(|world, pool| {
             let mut all = gpus::machines(world, pool);
-            for machine in all.iter_mut().filter(|machine| machine.pool.is_none()) {
-                let known = world.machines().find(|known| known.name == machine.name);
-                let member = known.and_then(|known| Some((known, pool.member(known.id)?)));
-                machine.pool = member.map(|(known, member)| standing(known, member, world, pool));
+            for (machine, member) in all.iter_mut().zip(pool.members.values()) {
+                machine.pool = Some(standing(member, world, pool));
             }
             all
         })
@@ -138,7 +136,8 @@ impl App {
 }
 
 /// How a machine stands: what was decided about it, and how it is reached.
-pub(super) fn standing(known: &Known, member: &Member, world: &World, pool: &Pool) -> InPool {
+pub(super) fn standing(member: &Member, world: &World, pool: &Pool) -> InPool {
+    let known = &member.machine;
     let decided = world.standing(known.id);
     let quarantine = decided.quarantine.as_ref();
     let (line_state, detail, hint) = line(known, member);

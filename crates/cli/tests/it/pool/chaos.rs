@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use nexus_testkit::{Chance, Nexus, SshHosts, until};
+use nexus_testkit::{Chance, Nexus, SshHosts};
 
 use super::machines::{in_state, pool};
 
@@ -74,9 +74,7 @@ fn nothing_is_lost_or_doubled_while_lines_break() {
         let job = nexus.job(id);
         assert_eq!(job["exit_code"], number % 4, "{job}");
         assert_eq!(job["state"], if number % 4 == 0 { "completed" } else { "failed" }, "{job}");
-        let log = until("its log is here", || {
-            Some(nexus.run_limited(&["logs", id])).filter(|ran| ran.code == 0).map(|ran| ran.stdout)
-        });
+        let log = nexus.run_limited(&["logs", id]).expect_code(0).stdout;
         assert_eq!(log, format!("out-{number}\n"), "{job}");
     }
 }
