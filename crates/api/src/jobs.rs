@@ -214,6 +214,12 @@ impl JobRequest {
         self.gpus.unwrap_or(GpuAmount::ONE)
     }
 
+    /// Whether it runs on other machines than those where jobs run that name none: their folders are not ours.
+    pub fn runs_elsewhere(&self) -> bool {
+        let named = |name: &Option<String>, usual: &str| name.as_deref().is_some_and(|name| name != usual);
+        !self.driver && (named(&self.machine, "local") || named(&self.class, "default"))
+    }
+
     /// Whether others may be on its GPUs too.
     pub fn shares(&self) -> bool {
         self.amount().milli().is_some() || self.vram.is_some()

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nexus_api::amount::GpuAmount;
-use nexus_api::jobs::{JobRequest, JobSpec};
+use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
 use nexus_api::queue_text::told;
 use nexus_api::results::Extract;
@@ -26,7 +26,7 @@ const PATTERN_BYTES: usize = 1 << 20;
 /// Checks a spec, and takes out what is said twice.
 pub fn spec(spec: &mut JobSpec) -> Result<(), Problem> {
     spec.command.check().map_err(|bad| Problem::BadCommand { bad })?;
-    match runs_elsewhere(spec) {
+    match spec.request.runs_elsewhere() {
         false => folder(&spec.cwd)?,
         // It is there that the folder must be.
         true if Path::new(&spec.cwd).is_absolute() => {}
@@ -34,14 +34,6 @@ pub fn spec(spec: &mut JobSpec) -> Result<(), Problem> {
     }
     results(spec)?;
     options(spec)
-}
-
-/// Whether another machine is asked for than those where jobs are that name none.
-fn runs_elsewhere(spec: &JobSpec) -> bool {
-    let JobRequest { machine, class, driver, .. } = &spec.request;
-    let named =
-        machine.as_deref().is_some_and(|name| name != "local") || class.as_deref().is_some_and(|it| it != "default");
-    named && !driver
 }
 
 /// The same for a job that has ended, perhaps elsewhere: its folder need not be here.

@@ -4,7 +4,7 @@
 //! found again.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::RwLock;
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ use crate::backend::ssh::{Remote, Step};
 use crate::gpus::{self, Gpus};
 use crate::launch::Site;
 use crate::names::Names;
+use crate::results::Away;
+use crate::store::JobRow;
 
 pub struct Pool {
     pub members: BTreeMap<MachineId, Member>,
@@ -199,5 +201,16 @@ impl Lines {
     pub fn named(&self, name: &str) -> Option<Remote> {
         let lines = self.lines.read().expect("nobody panics with it in hand");
         lines.values().find(|(known, _)| known == name).map(|(_, remote)| remote.clone())
+    }
+}
+
+impl Lines {
+    /// Where the results of a job are: in this folder, on that machine. An error in words where they cannot be had.
+    pub fn results_of(&self, row: &JobRow, here: &Path) -> Result<(PathBuf, Option<Away>), String> {
+        let machine = row.machine.as_deref().filter(|name| *name != "local" && !row.spec.request.driver);
+        let Some(machine) = machine else { return Ok((here.join(&row.id), None)) };
+        let remote = self.named(machine).ok_or_else(|| format!("{machine} is not in the pool any more"))?;
+        let hello = remote.hello().ok_or_else(|| format!("{machine} was not reached since the service began"))?;
+        Ok((hello.results.join(&row.id), Some(Away(remote))))
     }
 }

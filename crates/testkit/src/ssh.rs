@@ -151,7 +151,9 @@ impl SshHosts {
         let mark = format!("NEXUS_TEST_HOST=host{number}");
         // All stop before any is ended: nobody sees another go. Twice: what was forked meanwhile too.
         for what in [libc::SIGSTOP, libc::SIGSTOP, libc::SIGKILL] {
-            for pid in processes().filter(|pid| has_environment(*pid, &mark) && self.is_of_this(*pid)) {
+            let here =
+                |pid: &u32| has_environment(*pid, &mark) && self.is_of_this(*pid) || has_open(*pid, &self.home(number));
+            for pid in processes().filter(here) {
                 kill(pid, what);
             }
         }
@@ -234,6 +236,12 @@ fn processes() -> impl Iterator<Item = u32> {
 
 fn has_environment(pid: u32, part: &str) -> bool {
     fs::read(format!("/proc/{pid}/environ")).is_ok_and(|env| String::from_utf8_lossy(&env).contains(part))
+}
+
+/// Shims and launchers keep something of their home open; their environment is overwritten by their titles.
+fn has_open(pid: u32, folder: &Path) -> bool {
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    open.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|path| path.starts_with(folder))
 }
 
 fn name_of(pid: u32) -> String {

@@ -78,6 +78,9 @@ fn look_around(args: &AddArgs, raw: &[OsString], app: &App) -> Result<Surroundin
 /// What is cheap to see here, before a service is started for it.
 fn check(spec: &JobSpec) -> Result<(), CliError> {
     spec.command.check().map_err(|bad| Problem::BadCommand { bad })?;
+    if spec.request.runs_elsewhere() {
+        return Ok(());
+    }
     let problem = |error: String| Problem::NoSuchFolder { path: spec.cwd.clone(), error };
     match std::fs::metadata(&spec.cwd) {
         Ok(found) if found.is_dir() => Ok(()),

@@ -3,6 +3,8 @@
 use std::process::ExitCode;
 
 use nexus_api::jobs::{Action, Job, State};
+use nexus_api::machines::MachineState;
+use nexus_api::service::Machine;
 
 use crate::app::App;
 use crate::chosen;
@@ -63,6 +65,16 @@ async fn hold_rest(client: &Client, selectors: &[String], app: &App) -> Result<b
     Ok(any)
 }
 
+/// Those on machines whose line is lost, and the others.
+async fn apart(client: &Client, jobs: &[Job]) -> Result<(Vec<Job>, Vec<Job>), CliError> {
+    if jobs.iter().all(|job| job.machine.as_deref().is_none_or(|name| name == "local")) {
+        return Ok((vec![], jobs.to_vec()));
+    }
+    let is_lost = |machine: &Machine| machine.pool.as_ref().is_some_and(|pool| pool.state == MachineState::Unreachable);
+    let lost: Vec<String> = client.machines().await?.into_iter().filter(is_lost).map(|machine| machine.name).collect();
+    Ok(jobs.iter().cloned().partition(|job| job.machine.as_ref().is_some_and(|name| lost.contains(name))))
+}
+
 /// Names each job when it has ended, or what it was asked when nobody waits for that.
 pub async fn tell_ends(client: &Client, asked: &[Job], no_wait: bool, app: &App) -> Result<(), CliError> {
     let paint = app.ui.paint();
@@ -72,6 +84,14 @@ pub async fn tell_ends(client: &Client, asked: &[Job], no_wait: bool, app: &App)
         }
         return Ok(());
     }
-    ends::wait(client, &chosen::ids(asked), |job| app.ui.data(&outcome::ended(job, paint))).await?;
+    let (away, here) = apart(client, asked).await?;
+    for job in &away {
+        let machine = job.machine.as_deref().unwrap_or_default();
+        app.ui.say(&format!(
+            "{} goes on until {machine}, which cannot be reached, is there again; then it is ended",
+            job.id
+        ));
+    }
+    ends::wait(client, &chosen::ids(&here), |job| app.ui.data(&outcome::ended(job, paint))).await?;
     Ok(())
 }

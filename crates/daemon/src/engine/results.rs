@@ -20,24 +20,28 @@ impl Engine {
             Err(error) => return self.copy_failed(job, error.problem().to_string()),
         };
         match row.results_folder() {
-            Some(to) => drop(self.copier.begin(self.copy_order(job, row, to.into()))),
+            Some(to) => match self.copy_order(job, row, to.into()) {
+                Ok(order) => drop(self.copier.begin(order)),
+                Err(error) => self.copy_failed(job, error),
+            },
             None => self.copy_failed(job, "it has no folder for results".into()),
         }
     }
 
-    fn copy_order(&self, job: JobId, row: JobRow, to: PathBuf) -> Order {
-        let own = self.specs.results.join(job.as_str());
+    fn copy_order(&self, job: JobId, row: JobRow, to: PathBuf) -> Result<Order, String> {
+        let (own, from) = self.lines.results_of(&row, &self.specs.results)?;
         let sources = Sources {
             cwd: row.spec.cwd.into(),
             named: row.left.found.results,
             left_out: row.left.found.results_left_out,
             own,
         };
-        Order { job, sources, to, clears: true, by_user: false }
+        Ok(Order { job, sources, from, to, clears: true, by_user: false })
     }
 
     fn copy_failed(&self, job: JobId, error: String) {
-        let order = Order { job, sources: Sources::default(), to: PathBuf::new(), clears: false, by_user: false };
+        let (sources, to) = (Sources::default(), PathBuf::new());
+        let order = Order { job, sources, from: None, to, clears: false, by_user: false };
         let ended = Ended { order, outcome: Err(error) };
         self.outbox.send(Message::Copied(ended)).expect("the engine holds the receiving end");
     }

@@ -43,8 +43,8 @@ impl super::App {
         }
         let unreachable = |why: &str| Problem::Unreachable { machine: machine.clone(), why: why.to_string() };
         let remote = self.lines.named(&machine).ok_or_else(|| unreachable("it is not in the pool any more"))?;
-        let logs = remote.logs().ok_or_else(|| unreachable("it was not reached since the service began"))?;
-        let there = of_run(&logs, run.job.as_str(), run.number);
+        let hello = remote.hello().ok_or_else(|| unreachable("it was not reached since the service began"))?;
+        let there = of_run(&hello.logs, run.job.as_str(), run.number);
         Ok(Some(Away { run, machine, here: dir, there, remote }))
     }
 

@@ -97,20 +97,21 @@ impl App {
             (None, Some(folder)) => (PathBuf::from(folder), row.spec.results.is_some()),
             (None, None) => return Err(bad("unsaid", "a folder, since the job was added without --results: --to DIR")),
         };
-        let own = self.home.results().join(job.as_str());
-        let sources = match self.copied_before(row, &to) {
-            // What is safe there is all that it left, even where the originals are gone.
-            Some(folder) => Sources { own: folder, ..Sources::default() },
-            None => Sources {
-                cwd: PathBuf::from(&row.spec.cwd),
-                named: row.left.found.results.clone(),
-                left_out: row.left.found.results_left_out,
-                own,
-            },
+        if let Some(folder) = self.copied_before(row, &to) {
+            // What is safe there is all that it left, even where the originals are gone. It is nobody's to clear.
+            let sources = Sources { own: folder, ..Sources::default() };
+            return Ok(Order { job, sources, from: None, to, clears: false, by_user: true });
+        }
+        let machine = || row.machine.clone().unwrap_or_default();
+        let away = |why| Problem::Unreachable { machine: machine(), why };
+        let (own, from) = self.lines.results_of(row, &self.home.results()).map_err(away)?;
+        let sources = Sources {
+            cwd: PathBuf::from(&row.spec.cwd),
+            named: row.left.found.results.clone(),
+            left_out: row.left.found.results_left_out,
+            own,
         };
-        // The folder of a copy is nobody's to clear.
-        let clears = clears && sources.own.starts_with(self.home.results());
-        Ok(Order { job, sources, to, clears, by_user: true })
+        Ok(Order { job, sources, from, to, clears, by_user: true })
     }
 
     fn copied_before(&self, row: &JobRow, to: &FsPath) -> Option<PathBuf> {

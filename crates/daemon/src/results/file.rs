@@ -12,6 +12,7 @@ use nexus_node::left::{Item, Plan, Trouble, What};
 use rustix::fs::{AtFlags, CWD, OFlags, Timespec, Timestamps, UTIME_OMIT, copy_file_range, futimens, utimensat};
 use rustix::io::Errno;
 
+use super::away::Away;
 use super::progress::Progress;
 
 /// Copied between two looks at whether it is still wanted.
@@ -27,16 +28,16 @@ pub fn make_target(to: &Path) -> Result<PathBuf, Trouble> {
 }
 
 /// Nothing half-copied stays, however it ends.
-pub fn copy_all(plan: &Plan, to: &Path, job: JobId, progress: &Progress) -> Result<(), Trouble> {
+pub fn copy_all(plan: &Plan, from: Option<&Away>, to: &Path, job: JobId, progress: &Progress) -> Result<(), Trouble> {
     let part = to.join(format!(".nexus-{job}.part"));
-    let copied = put_all(plan, to, &part, progress);
+    let copied = put_all(plan, from, to, &part, progress);
     if copied.is_err() {
         let _ = fs::remove_file(&part);
     }
     copied
 }
 
-fn put_all(plan: &Plan, to: &Path, part: &Path, progress: &Progress) -> Result<(), Trouble> {
+fn put_all(plan: &Plan, from: Option<&Away>, to: &Path, part: &Path, progress: &Progress) -> Result<(), Trouble> {
     let mut folders = BTreeSet::from([to.to_path_buf()]);
     for (name, item) in &plan.items {
         if progress.is_given_up() {
@@ -46,7 +47,10 @@ fn put_all(plan: &Plan, to: &Path, part: &Path, progress: &Progress) -> Result<(
         match &item.what {
             What::Folder => make_folder(&target)?,
             What::Link { to } => put_link(to, &target, part)?,
-            What::File { .. } => put_file(item, &target, part, progress)?,
+            What::File { bytes } => match from {
+                None => put_file(item, &target, part, progress)?,
+                Some(away) => fetch_file((item, *bytes), away, &target, part, progress)?,
+            },
         }
         folders.extend(target.parent().map(Path::to_path_buf));
     }
@@ -97,7 +101,9 @@ fn put_file(item: &Item, target: &Path, part: &Path, progress: &Progress) -> Res
     if !about.is_file() {
         return Err(Trouble::Special { path: item.from.clone(), what: "no plain file any more".into() });
     }
-    if is_there(item, &about, target) {
+    let (mode, modified) = (about.mode() & 0o777, (about.mtime(), about.mtime_nsec()));
+    let seen = Item { from: item.from.clone(), what: What::File { bytes: about.len() }, mode, modified };
+    if is_there(&seen, about.len(), target) {
         progress.add(about.len());
         return Ok(());
     }
@@ -109,18 +115,44 @@ fn put_file(item: &Item, target: &Path, part: &Path, progress: &Progress) -> Res
         Spill::Write(source) => write(target)(source),
         Spill::GivenUp => Trouble::GivenUp,
     })?;
-    out.set_permissions(Permissions::from_mode(about.mode() & 0o777)).map_err(write(target))?;
-    futimens(&out, &times((about.mtime(), about.mtime_nsec()))).map_err(|errno| write(target)(errno.into()))?;
+    finish_file(&seen, &out, target, part)
+}
+
+/// The same over a line: what it was when the plan was made is what it has here.
+fn fetch_file(
+    (item, bytes): (&Item, u64),
+    away: &Away,
+    target: &Path,
+    part: &Path,
+    progress: &Progress,
+) -> Result<(), Trouble> {
+    if is_there(item, bytes, target) {
+        progress.add(bytes);
+        return Ok(());
+    }
+    let _ = fs::remove_file(part);
+    let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(part).map_err(write(target))?;
+    drain(&mut away.open(&item.from)?, &mut out, progress).map_err(|spill| match spill {
+        Spill::Read(source) => Trouble::Read { path: item.from.clone(), source },
+        Spill::Write(source) => write(target)(source),
+        Spill::GivenUp => Trouble::GivenUp,
+    })?;
+    finish_file(item, &out, target, part)
+}
+
+fn finish_file(item: &Item, out: &File, target: &Path, part: &Path) -> Result<(), Trouble> {
+    out.set_permissions(Permissions::from_mode(item.mode)).map_err(write(target))?;
+    futimens(out, &times(item.modified)).map_err(|errno| write(target)(errno.into()))?;
     out.sync_all().map_err(write(target))?;
     fs::rename(part, target).map_err(write(target))
 }
 
 /// A copy of an earlier try.
-fn is_there(item: &Item, from: &fs::Metadata, target: &Path) -> bool {
+fn is_there(item: &Item, bytes: u64, target: &Path) -> bool {
     let same = |known: &fs::Metadata| {
         known.is_file()
-            && known.len() == from.len()
-            && (known.mtime(), known.mtime_nsec()) == (from.mtime(), from.mtime_nsec())
+            && known.len() == bytes
+            && (known.mtime(), known.mtime_nsec()) == item.modified
             && known.mode() & 0o777 == item.mode
     };
     fs::symlink_metadata(target).as_ref().is_ok_and(same)
@@ -149,6 +181,10 @@ fn pour(from: &mut File, out: &mut File, progress: &Progress) -> Result<(), Spil
             Err(_) => break,
         }
     }
+    drain(from, out, progress)
+}
+
+fn drain(from: &mut impl Read, out: &mut File, progress: &Progress) -> Result<(), Spill> {
     let mut buffer = vec![0; BUFFER];
     loop {
         if progress.is_given_up() {

@@ -7,6 +7,7 @@
 //! A copy that was begun and not told is begun again by the next service. Files that are there already are left alone,
 //! so that it goes on where it was.
 
+mod away;
 mod file;
 mod progress;
 
@@ -20,6 +21,7 @@ use nexus_core::ids::JobId;
 pub use nexus_node::left::Sources;
 use nexus_node::left::{Plan, Trouble};
 
+pub use self::away::Away;
 use self::progress::Progress;
 
 /// Copies at a time; more would only stand in each other's way on one disk.
@@ -39,6 +41,8 @@ const REMEMBERED: usize = 256;
 pub struct Order {
     pub job: JobId,
     pub sources: Sources,
+    /// The machine that they are on; none for this one.
+    pub from: Option<Away>,
     /// The folder that is to have all of it; made if need be.
     pub to: PathBuf,
     /// The job's own folder goes once the copy is on disk.
@@ -79,7 +83,7 @@ struct Books {
 enum Work {
     Copy(Box<Order>, Arc<Progress>),
     /// The folder of a job whose results are safe elsewhere.
-    Remove(PathBuf),
+    Remove(PathBuf, Option<Away>),
 }
 
 struct Kept {
@@ -90,7 +94,7 @@ struct Kept {
     ended: Option<Result<(), String>>,
     /// The end is on disk, or nobody wants it any more.
     settled: bool,
-    clears: Option<PathBuf>,
+    clears: Option<(PathBuf, Option<Away>)>,
 }
 
 impl Copier {
@@ -113,7 +117,7 @@ impl Copier {
         books.number += 1;
         let number = books.number;
         let progress = Arc::new(Progress::default());
-        let clears = order.clears.then(|| order.sources.own.clone());
+        let clears = order.clears.then(|| (order.sources.own.clone(), order.from.clone()));
         let (to, ended, settled) = (order.to.clone(), None, false);
         books.copies.insert(order.job, Kept { number, to, progress: progress.clone(), ended, settled, clears });
         books.waiting.push_back(Work::Copy(Box::new(order), progress));
@@ -133,7 +137,7 @@ impl Copier {
             Some(Err(_)) => {}
             Some(Ok(())) => {
                 let folder = kept.clears.take();
-                books.waiting.extend(folder.map(Work::Remove));
+                books.waiting.extend(folder.map(|(folder, from)| Work::Remove(folder, from)));
                 self.shared.more.notify_one();
             }
         }
@@ -182,7 +186,8 @@ impl Shared {
             drop(books);
             match work {
                 // What cannot be removed lies in nobody's way, and goes with the job.
-                Work::Remove(folder) => drop(std::fs::remove_dir_all(folder)),
+                Work::Remove(folder, None) => drop(std::fs::remove_dir_all(folder)),
+                Work::Remove(folder, Some(away)) => away.remove(folder),
                 Work::Copy(order, progress) => {
                     let outcome = copy_patiently(&order, &progress).map_err(|trouble| trouble.to_string());
                     if let Some(kept) = self.books().copies.get_mut(&order.job) {
@@ -215,7 +220,7 @@ fn copy(order: &Order, progress: &Progress) -> Result<(), Trouble> {
     let to = file::make_target(&order.to)?;
     let plan = Plan::of(&order.sources, Some(&to))?;
     progress.begins(plan.bytes);
-    let copied = file::copy_all(&plan, &to, order.job, progress);
+    let copied = file::copy_all(&plan, order.from.as_ref(), &to, order.job, progress);
     if copied.is_ok() {
         progress.fine();
     }

@@ -12,7 +12,7 @@ fn order(dir: &Path, named: &[&str]) -> Order {
         left_out: 0,
         own: dir.join("own"),
     };
-    Order { job: "abc".parse().unwrap(), sources, to: dir.join("to/abc"), clears: false, by_user: true }
+    Order { job: "abc".parse().unwrap(), sources, from: None, to: dir.join("to/abc"), clears: false, by_user: true }
 }
 
 fn folder() -> tempfile::TempDir {

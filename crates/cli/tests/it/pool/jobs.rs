@@ -94,3 +94,55 @@ fn a_kill_over_a_lost_line_is_done_when_it_is_back() {
     ssh.power_on(1);
     assert_eq!(nexus.ended(&id)["reason"], "user");
 }
+
+#[test]
+fn results_come_back_from_the_machine() {
+    let (ssh, nexus) = pool(1, 1);
+    let to = nexus.work().join("kept");
+    let command =
+        "echo model > $NEXUS_RESULTS_DIR/model.bin; mkdir -p out; echo 1 > out/a; ln -s a out/b; echo 'RESULTS: out'";
+    let id = nexus.add_with(&["--results", &to.display().to_string()], command);
+    let job = nexus.ended(&id);
+    assert_eq!((&job["state"], &job["results_state"]), (&"completed".into(), &"copied".into()), "{job}");
+    let kept = |name: &str| std::fs::read_to_string(to.join(&id).join(name)).expect(name);
+    assert_eq!((kept("model.bin").as_str(), kept("out/a").as_str(), kept("out/b").as_str()), ("model\n", "1\n", "1\n"));
+    // A copy that a lost line keeps from being made is made by hand later, and fails nothing else.
+    let id = nexus.add("echo late > $NEXUS_RESULTS_DIR/late");
+    assert_eq!(nexus.ended(&id)["state"], "completed");
+    ssh.end_sshd(1);
+    in_state(&nexus, "host1", "unreachable");
+    let to = nexus.work().join("again").display().to_string();
+    nexus.run_limited(&["results", &id, "--to", &to]).expect_code(1);
+    ssh.power_on(1);
+    nexus.ok(&["machine", "resume", "host1"]);
+    in_state(&nexus, "host1", "ready");
+    nexus.run_limited(&["results", &id, "--to", &to]).expect_code(0);
+    assert_eq!(std::fs::read_to_string(format!("{to}/{id}/late")).unwrap(), "late\n");
+}
+
+#[test]
+fn a_kill_says_when_it_cannot_be_done_yet() {
+    let (ssh, nexus) = pool(1, 1);
+    let id = nexus.add("sleep 600");
+    nexus.in_state(&id, "running");
+    ssh.end_sshd(1);
+    in_state(&nexus, "host1", "unreachable");
+    let told = nexus.run_limited(&["kill", &id]).expect_code(0).stderr;
+    assert!(told.contains("host1, which cannot be reached"), "{told}");
+    ssh.power_on(1);
+    assert_eq!(nexus.ended(&id)["reason"], "user");
+}
+
+#[test]
+fn a_driver_job_runs_here_and_holds_the_machine() {
+    let (_ssh, nexus) = pool(1, 2);
+    let id =
+        nexus.add_with(&["--driver", "--machine", "host1"], "echo for {MACHINE} on ${NEXUS_TEST_HOST:-here}; sleep 2");
+    nexus.in_state(&id, "running");
+    let waits = nexus.add_with(&["--machine", "host1"], "true");
+    assert_eq!(nexus.job(&waits)["state"], "queued");
+    let job = nexus.ended(&id);
+    assert_eq!((&job["state"], &job["machine"]), (&"completed".into(), &"host1".into()));
+    assert_eq!(printed(&nexus, &id), "for host1 on here\n");
+    assert_eq!(nexus.ended(&waits)["state"], "completed");
+}

@@ -94,7 +94,7 @@ pub struct Remote {
 struct Inner {
     asks: Mutex<Sender<Ask>>,
     line: Arc<Mutex<Option<Arc<Line>>>>,
-    logs: Arc<Mutex<Option<PathBuf>>>,
+    hello: Arc<Mutex<Option<Arc<Hello>>>>,
 }
 
 /// How a machine is to be reached.
@@ -115,11 +115,11 @@ pub struct Way {
 impl Remote {
     pub fn call(way: Way, sink: Sink) -> io::Result<Remote> {
         let (sender, asks) = channel();
-        let (line, logs) = (Arc::new(Mutex::new(None)), Arc::new(Mutex::new(None)));
+        let (line, hello) = (Arc::new(Mutex::new(None)), Arc::new(Mutex::new(None)));
         let (to_self, offset_ms) = (sender.clone(), Arc::default());
-        let caller = Caller { way, sink, line: line.clone(), logs: logs.clone(), asks, to_self, offset_ms };
+        let caller = Caller { way, sink, line: line.clone(), hello: hello.clone(), asks, to_self, offset_ms };
         std::thread::Builder::new().name("nexus-ssh".into()).stack_size(STACK).spawn(move || caller.run())?;
-        Ok(Remote { inner: Arc::new(Inner { asks: Mutex::new(sender), line, logs }) })
+        Ok(Remote { inner: Arc::new(Inner { asks: Mutex::new(sender), line, hello }) })
     }
 
     /// Says something, if there is a line. Without one it is as if it was lost on the way.
@@ -137,9 +137,9 @@ impl Remote {
         self.line().ok_or_else(no_line)?.open_terminal(&dir)
     }
 
-    /// Where runs there have their directories; known once it was reached.
-    pub fn logs(&self) -> Option<PathBuf> {
-        locked(&self.inner.logs).clone()
+    /// What it said of itself, once it was reached.
+    pub fn hello(&self) -> Option<Arc<Hello>> {
+        locked(&self.inner.hello).clone()
     }
 
     /// Calls at once, where it would wait.
@@ -155,6 +155,12 @@ impl Remote {
 
     fn line(&self) -> Option<Arc<Line>> {
         locked(&self.inner.line).clone()
+    }
+}
+
+impl std::fmt::Debug for Remote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Remote")
     }
 }
 
@@ -179,7 +185,7 @@ struct Caller {
     way: Way,
     sink: Sink,
     line: Arc<Mutex<Option<Arc<Line>>>>,
-    logs: Arc<Mutex<Option<PathBuf>>>,
+    hello: Arc<Mutex<Option<Arc<Hello>>>>,
     asks: Receiver<Ask>,
     to_self: Sender<Ask>,
     /// What its clock is ahead of this one.
@@ -246,7 +252,7 @@ impl Caller {
         let (over, was_up) = match self.greeted(&line) {
             Ok((hello, round_trip)) => {
                 *locked(&self.line) = Some(line.clone());
-                *locked(&self.logs) = Some(hello.logs.clone());
+                *locked(&self.hello) = Some(Arc::new((*hello).clone()));
                 (self.sink)(News::Up { hello, round_trip });
                 (self.keep(&line), true)
             }
