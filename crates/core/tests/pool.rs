@@ -120,7 +120,7 @@ fn shares_are_packed_only_where_they_may_be() {
         ..machine(MachineId(id), 2, 1000)
     };
     let mut world = World::default();
-    (0..4).for_each(|id| {
+    (0..5).for_each(|id| {
         add(&mut world, MachineId(id), Some(ClassId::DEFAULT));
         read(&mut world, packs(id));
     });
@@ -132,12 +132,14 @@ fn shares_are_packed_only_where_they_may_be() {
     ask(&mut world, Command::MoveMachines { machines: vec![MachineId(3)], class: Some(CLASS) });
     ask(&mut world, Command::PauseMachines { machines: vec![MachineId::LOCAL] });
     ask(&mut world, Command::RemoveMachine { machine: M1, drain: false, kill: false });
-    assert_eq!(on(submit(&mut world, (1..5).map(|number| job(number, half(Target::Default))).collect())), [2, 2, 2, 2]);
-    assert_eq!(on(submit(&mut world, vec![job(6, half(Target::Class(CLASS))), job(7, half(Target::Default))])), [3]);
+    let five = (1..6).map(|number| job(number, half(Target::Default))).collect();
+    assert_eq!(on(submit(&mut world, five)), [2, 2, 2, 2, 4], "one after another");
+    assert_eq!(on(submit(&mut world, vec![job(6, half(Target::Class(CLASS)))])), [3]);
     read(&mut world, Machine { reachable: false, ..packs(3) });
-    assert_eq!(on(submit(&mut world, vec![job(8, half(Target::Class(CLASS)))])), [0; 0]);
+    assert_eq!(on(submit(&mut world, vec![job(7, half(Target::Class(CLASS)))])), [0; 0]);
     ask(&mut world, Command::ResumeMachines { machines: vec![MachineId::LOCAL] });
-    assert_eq!(on(submit(&mut world, vec![])), [0], "the one that waits");
+    ask(&mut world, Command::PauseMachines { machines: vec![MachineId(4)] });
+    assert_eq!(on(submit(&mut world, vec![job(8, half(Target::Default))])), [0]);
 }
 
 #[test]
