@@ -1,6 +1,7 @@
 //! A machine, which is a temporary directory, and connections to its node.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -13,7 +14,7 @@ use nexus_node::line::serve::{self, ServeOptions};
 use nexus_node::line::{FromNode, Heard, Hello, Line, Stream, ToNode};
 use nexus_node::{Report, RunPlace};
 
-use crate::stage::{PATIENCE, id, spec_in};
+use crate::stage::{PATIENCE, id, spec_in, wait_until};
 
 const HOME: &str = "TEST_NODE_HOME";
 const LOGIN_LIMIT: &str = "TEST_LOGIN_LIMIT";
@@ -120,7 +121,7 @@ impl Connection {
         let raw = OwnedFd::from(input);
         let (told, heard) = channel();
         let told = Mutex::new(told);
-        let writer = std::fs::File::from(raw.try_clone().unwrap());
+        let writer = File::from(raw.try_clone().unwrap());
         let line = Line::open(output, writer, move |heard| drop(told.lock().unwrap().send(heard)));
         let hello = match heard.recv_timeout(PATIENCE) {
             Ok(Heard::Said(FromNode::Hello(hello))) => *hello,
@@ -208,12 +209,22 @@ impl Connection {
         why
     }
 
+    /// How the node ended, by itself.
+    pub fn code(&mut self) -> Option<i32> {
+        let mut status = None;
+        wait_until("the node to end", || {
+            status = self.process.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap().code()
+    }
+
     /// What the node leaves: its exit code, and what it had to say.
     pub fn end(mut self) -> (Option<i32>, String) {
         let stderr = self.process.stderr.take();
-        drop(self.raw);
-        drop(self.line);
-        let code = self.process.wait().unwrap().code();
+        self.raw = File::open("/dev/null").unwrap().into();
+        self.line.close();
+        let code = self.code();
         let mut said = String::new();
         std::io::Read::read_to_string(&mut stderr.unwrap(), &mut said).unwrap();
         (code, said)

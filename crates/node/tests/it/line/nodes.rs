@@ -4,10 +4,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use nexus_node::Report;
-use nexus_node::processes;
+use nexus_node::processes::{self, Process};
 
 use super::connection::Machine;
 use crate::stage::{exited, wait_until};
+
+/// Stops a process, which takes effect when each of its threads has heard of it.
+fn halt(process: Process) {
+    assert!(process.signal(libc::SIGSTOP));
+    let state = format!("/proc/{}/stat", process.pid);
+    wait_until("it to stand still", || std::fs::read_to_string(&state).is_ok_and(|text| text.contains(") T ")));
+}
 
 #[test]
 fn a_newer_node_ends_the_older_and_has_its_runs() {
@@ -29,9 +36,9 @@ fn a_node_that_does_not_end_by_itself_is_killed() {
     let machine = Machine::new();
     let mut older = machine.connect();
     let process = processes::stat(older.hello.pid).unwrap().process;
-    assert!(process.signal(libc::SIGSTOP));
+    halt(process);
     let newer = machine.connect();
-    assert_eq!(older.process.wait().unwrap().code(), None, "it was killed");
+    assert_eq!(older.code(), None, "it was killed");
     assert_eq!(newer.run(machine.shell("aaa.1", "exit 5")).status, exited(5));
 }
 
@@ -58,7 +65,7 @@ fn hup_and_term_end_a_node_in_good_order() {
         connection.start(machine.waiting("aaa.1", 0));
         let job = processes::stat(connection.start_of("aaa.1")).unwrap().process;
         assert!(processes::stat(connection.hello.pid).unwrap().process.signal(signal));
-        assert_eq!(connection.process.wait().unwrap().code(), Some(0));
+        assert_eq!(connection.code(), Some(0));
         assert!(job.is_current());
     }
 }
@@ -123,7 +130,7 @@ fn no_node_begins_while_a_launcher_of_the_last_may_still_start_something() {
     connection.wait_for_login();
     let launchers = processes::descendants(connection.hello.pid);
     assert_eq!(launchers.len(), 1, "{launchers:?}");
-    assert!(launchers[0].signal(libc::SIGSTOP));
+    halt(launchers[0]);
     connection.process.kill().unwrap();
     connection.process.wait().unwrap();
     std::thread::scope(|scope| {

@@ -97,7 +97,7 @@ fn what_is_no_frame_ends_the_node_and_no_run() {
         raw.write_all(&garbage).unwrap();
         drop(raw);
         // It does not wait for the end of the line.
-        assert_eq!(connection.process.wait().unwrap().code(), Some(1), "{words}");
+        assert_eq!(connection.code(), Some(1), "{words}");
         assert_eq!(connection.loss(), "the node's end was closed");
         let (_, said) = connection.end();
         assert!(said.starts_with("nexus node: cannot understand what the service says: "), "{said}");
@@ -137,5 +137,5 @@ fn a_line_that_is_closed_here_is_lost_once() {
     connection.loss();
     assert!(connection.line.open_stream(follow).is_err());
     connection.line.send(&ToNode::Ping { at_ms: 1 });
-    assert_eq!(connection.process.wait().unwrap().code(), Some(0));
+    assert_eq!(connection.code(), Some(0));
 }
