@@ -218,7 +218,10 @@ fn copy_patiently(order: &Order, progress: &Progress) -> Result<(), Trouble> {
 
 fn copy(order: &Order, progress: &Progress) -> Result<(), Trouble> {
     let to = file::make_target(&order.to)?;
-    let plan = Plan::of(&order.sources, Some(&to))?;
+    let plan = match &order.from {
+        None => Plan::of(&order.sources, Some(&to))?,
+        Some(away) => away.plan(&order.sources)?,
+    };
     progress.begins(plan.bytes);
     let copied = file::copy_all(&plan, order.from.as_ref(), &to, order.job, progress);
     if copied.is_ok() {
