@@ -254,11 +254,16 @@ fn bring(ended: &Ended) -> io::Result<()> {
     };
     for _ in 1..TRIES {
         match once() {
-            Err(error) if !is_lines(&error) => std::thread::sleep(BETWEEN_TRIES),
+            Err(error) if may_pass(&error) => std::thread::sleep(BETWEEN_TRIES),
             done => return done,
         }
     }
     once()
+}
+
+/// Whether this machine may take it later.
+fn may_pass(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// What it printed last, of a run whose log names values that are nobody's to see.
