@@ -11,6 +11,9 @@ pub struct InPool {
     pub detail: Option<String>,
     /// What to type or do about it.
     pub hint: Option<String>,
+    /// By the user's will, whatever else keeps jobs off it.
+    #[serde(default)]
+    pub paused: bool,
     /// None while it is being set up: it takes only jobs that name it.
     pub class: Option<String>,
     /// As it was given; null for the service's own host.

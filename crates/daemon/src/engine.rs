@@ -171,7 +171,7 @@ impl Engine {
         }
         loop {
             self.finish(turn, &mut watch);
-            if self.world.stopping() && (self.leaves_jobs || self.world.active_runs().next().is_none()) {
+            if self.world.stopping() && (self.leaves_jobs || self.all_ended()) {
                 if self.store.has_leftovers() {
                     self.store.clear_leftovers();
                 }

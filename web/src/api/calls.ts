@@ -1,7 +1,7 @@
 // One function for each thing the page asks of the service.
 import { get, getPage, post, type Page } from './http'
 import type { Action, Command, Job, JobDetail, JobSpec, Submitted } from './jobs'
-import type { GpuPast, Machine, Service, Status, Tag, Why } from './service'
+import type { Gpu, GpuPast, Machine, MachineAction, Service, Status, Tag, Why } from './service'
 import type { ImportReport, ImportText, NewSweep, Sweep, SweepPreview, SweepQueued } from './sweeps'
 
 /** Rows of one page of a list. */
@@ -19,6 +19,7 @@ export interface JobFilter {
 export const readService = () => get<Service>('/v1/service')
 export const readStatus = () => get<Status>('/v1/status')
 export const readPast = () => get<GpuPast[]>('/v1/gpus/readings')
+export const readMachines = () => get<Machine[]>('/v1/machines')
 export const readTags = () => get<Tag[]>('/v1/tags')
 
 export const readJob = (id: string) => get<JobDetail>(`/v1/jobs/${id}`)
@@ -62,7 +63,10 @@ export const copyResults = (id: string, to: string | null) => post<unknown>(`/v1
 export const setQueuePaused = (paused: boolean) => post<unknown>(`/v1/queue/${paused ? 'pause' : 'resume'}`)
 
 export const setGpuPaused = (machine: string, gpu: number, paused: boolean) =>
-  post<Machine[]>(`/v1/gpus/${paused ? 'pause' : 'resume'}`, { machine, gpus: [gpu] })
+  post<Gpu[]>(`/v1/gpus/${paused ? 'pause' : 'resume'}`, { machine, gpus: [gpu] })
+
+export const actOnMachine = (action: MachineAction, name: string, more: { class?: string; drain?: boolean; kill?: boolean } = {}) =>
+  post<Machine[]>(`/v1/machines/${action}`, { machines: [name], ...more })
 
 export const readSweeps = () => get<Sweep[]>('/v1/sweeps')
 export const readSweep = (name: string) => get<Sweep>(`/v1/sweeps/${encodeURIComponent(name)}`)

@@ -30,6 +30,10 @@ export interface JobRequest {
   signal?: SignalBefore | null
   grace_seconds?: number | null
   force?: boolean
+  class?: string | null
+  machine?: string | null
+  /** A machine is held for it as a whole, while it runs on the service's host. */
+  driver?: boolean
 }
 
 /** What is asked of GPUs and what stands against it. */
@@ -73,6 +77,8 @@ export type Waiting =
   | { kind: 'cpus'; need: number; free: number }
   | { kind: 'no-such-ram'; need_mib: number; exist_mib: number }
   | { kind: 'ram'; need_mib: number; free_mib: number }
+  | { kind: 'machines'; class: string | null; machine: string | null; unreachable: number; paused: number; quarantined: number }
+  | { kind: 'no-such-machines'; class: string | null; machine: string | null }
   | { kind: 'next' }
 
 export interface Expected {

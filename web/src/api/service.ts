@@ -47,10 +47,35 @@ export interface Status {
 
 export interface Machine {
   name: string
+  /** 0 until it was reached. */
   cpus: number
   gpus: Gpu[]
   error: string | null
+  /** Absent from the status where the service's own host is all there is. */
+  pool?: InPool
 }
+
+export type MachineState = 'ready' | 'connecting' | 'unreachable' | 'paused' | 'quarantined' | 'leaving'
+
+/** How a machine of the pool stands. */
+export interface InPool {
+  state: MachineState
+  detail: string | null
+  hint: string | null
+  class: string | null
+  /** Null for the service's own host. */
+  address: string | null
+  hostname: string | null
+  ram_mib: number | null
+  home: string | null
+  round_trip_ms: number | null
+  since: string | null
+  again_at: string | null
+  added_at: string | null
+  jobs: string[]
+}
+
+export type MachineAction = 'pause' | 'resume' | 'mv' | 'rm'
 
 export interface GpuShare {
   job: string

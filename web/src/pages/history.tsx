@@ -14,7 +14,7 @@ import { Menu } from '../parts/menu'
 import { usePhone } from '../parts/phone'
 import { Rows } from '../parts/rows'
 import { Search } from '../parts/search'
-import { placeOf } from '../text/place'
+import { placeInRow, placeOf } from '../text/place'
 import { span } from '../text/time'
 
 const STATES = ['completed', 'failed', 'killed'] as const
@@ -108,7 +108,7 @@ function HistoryRow({ job, style }: { job: Job; style: CSSProperties }): JSX.Ele
       <span role="cell" class="c-id"><JobId id={job.id} /></span>
       <span role="cell" class="c-what"><What job={job} /></span>
       <span role="cell" class="c-tags"><Chips job={job} /></span>
-      <span role="cell" class="c-where soft cut">{placeOf(job)}</span>
+      <span role="cell" class="c-where soft cut" title={placeOf(job)}>{placeInRow(job)}</span>
       <span role="cell" class="c-time number">{job.runtime_seconds !== null && job.attempt > 0 && span(job.runtime_seconds)}</span>
       <span role="cell" class="c-end number soft">{job.ended_at !== null && <Clock time={job.ended_at} />}</span>
       <span role="cell" class="c-do end">

@@ -15,9 +15,9 @@ import { Menu } from '../parts/menu'
 import { TerminalView } from '../parts/terminal'
 import { WhyBox } from '../parts/why'
 import { cause } from '../text/ended'
-import { expectedEnd, expectedStart, needs, placeOf } from '../text/place'
+import { expectedEnd, expectedStart, needs, placeOf, placeOfRun } from '../text/place'
 import { exact, span } from '../text/time'
-import { bytes, firstLine, gpuWords, memory, printable } from '../text/words'
+import { bytes, firstLine, memory, printable } from '../text/words'
 
 const BUTTONS: ActionName[] = ['release', 'rerun', 'edit', 'kill', 'remove']
 const MORE: ActionName[] = ['first', 'hold', 'resume', 'forget']
@@ -144,7 +144,7 @@ function RunLine({ run }: { run: Run }): JSX.Element {
     <li>
       <strong>{run.attempt}</strong>
       <span>{how}</span>
-      <span class="soft">{run.gpus.length > 0 ? gpuWords(run.gpus) : 'CPU'}{share.length > 0 && ` (${share.join(', ')})`}</span>
+      <span class="soft">{placeOfRun(run)}{share.length > 0 && ` (${share.join(', ')})`}</span>
       <span class="soft" title={run.started_at === null ? undefined : exact(run.started_at)}>{lasted}</span>
       {run.pid !== null && <span class="faint">pid {run.pid}</span>}
       {run.peak_vram_mib !== null && <span class="faint">peak {memory(run.peak_vram_mib)}</span>}

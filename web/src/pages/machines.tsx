@@ -1,10 +1,15 @@
 // Machines and the service itself: plain facts, and what is wrong with them.
 import type { JSX } from 'preact'
+import { readMachines } from '../api/calls'
 import type { Machine, Service } from '../api/service'
 import { service, status } from '../state/status'
 import { useStore } from '../state/store'
+import { useRead } from '../state/use'
+import { isClosed } from '../text/machines'
 import { bytes, capital, counted, gpuModel, memory, printable } from '../text/words'
-import { Ago, Clock } from '../parts/bits'
+import { Ago, Clock, ProblemBox } from '../parts/bits'
+import { PoolTable } from '../parts/pool'
+import { PoolDialogs } from '../parts/pool-dialogs'
 import { gpuState, obstacleWords } from '../text/place'
 
 const LITTLE_DISK = 5 * 1024 ** 3
@@ -12,11 +17,19 @@ const LITTLE_DISK = 5 * 1024 ** 3
 export function MachinesPage(): JSX.Element {
   const now = useStore(status)
   const facts = useStore(service)
+  // What a status tells of the pool, of one machine too: it may be paused.
+  const { data, problem } = useRead('machines', readMachines, (event) => event.kind !== 'readings')
+  const machines = data ?? now?.machines ?? []
+  const pool = machines.length > 1 || machines.some(isClosed)
   return (
     <div class="page scrolls">
       <div class="head"><h1>Machines</h1></div>
-      {now?.machines.map((machine) => <MachineBox key={machine.name} machine={machine} />)}
+      {problem && data === null && <ProblemBox problem={problem} />}
+      {pool && <PoolTable machines={machines} />}
+      <p class="soft pool-more">{pool ? 'Another' : 'More'} over ssh: <code>nexus machine add [user@]host</code></p>
+      {machines.filter((machine) => !pool || machine.gpus.length > 0 || machine.error !== null).map((machine) => <MachineBox key={machine.name} machine={machine} />)}
       {facts && <ServiceBox facts={facts} diskFree={now?.disk_free_bytes ?? facts.disk_free_bytes} />}
+      <PoolDialogs />
     </div>
   )
 }
@@ -32,7 +45,7 @@ function MachineBox({ machine }: { machine: Machine }): JSX.Element {
           <tbody>
             {machine.gpus.map((gpu) => {
               const state = gpuState(gpu)
-              const words = { free: 'available', busy: counted(gpu.jobs.length, 'job'), paused: 'paused', outside: obstacleWords(gpu) ?? '', unusable: obstacleWords(gpu) ?? '' }
+              const words = { free: isClosed(machine) ? `machine ${machine.pool?.state}` : 'available', busy: counted(gpu.jobs.length, 'job'), paused: 'paused', outside: obstacleWords(gpu) ?? '', unusable: obstacleWords(gpu) ?? '' }
               return (
                 <tr key={gpu.index}>
                   <td data-label="GPU">{gpu.index}</td>

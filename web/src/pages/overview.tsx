@@ -8,6 +8,7 @@ import { status } from '../state/status'
 import { useStore } from '../state/store'
 import { useRead } from '../state/use'
 import { causeOf } from '../text/ended'
+import { isReached } from '../text/machines'
 import { ago } from '../text/time'
 import { capital, counted, firstLine, grouped, printable } from '../text/words'
 import { DEEDS, menuFor, perform } from '../parts/actions'
@@ -15,8 +16,9 @@ import { Empty, JobId, Runtime, StateWord, What } from '../parts/bits'
 import { GpuCard } from '../parts/gpu'
 import { Icon, StateMark } from '../parts/icons'
 import { Menu } from '../parts/menu'
+import { Standing } from '../parts/machine-bits'
 import { QueueSwitch } from '../parts/queue-switch'
-import { placeOf } from '../text/place'
+import { placeInRow, placeOf } from '../text/place'
 
 const FAILURES_SHOWN = 5
 
@@ -73,14 +75,16 @@ function MachineGpus({ machine, jobs, alone }: { machine: Machine; jobs: Map<str
     <section class="section" aria-label={`Machine ${machine.name}`}>
       <div class="section-head">
         <h2>{alone ? 'GPUs' : machine.name}</h2>
-        <span class="faint">{counted(machine.gpus.length, 'GPU')}, {counted(machine.cpus, 'CPU')}</span>
+        {isReached(machine) && <span class="faint">{counted(machine.gpus.length, 'GPU')}, {counted(machine.cpus, 'CPU')}</span>}
+        {!alone && machine.pool?.class != null && <span class="chip" title="class"><span class="cut">{printable(machine.pool.class)}</span></span>}
       </div>
+      {!alone && <Standing machine={machine} />}
       {machine.error !== null && <div class="problem-box" role="alert"><strong>GPUs cannot be read</strong><span>{printable(machine.error)}</span><span class="soft">Try: <code>nexus doctor</code></span></div>}
-      {machine.gpus.length === 0 && machine.error === null && (
+      {machine.gpus.length === 0 && machine.error === null && isReached(machine) && (
         <div class="panel"><Empty title="No GPU here"><span>Jobs that ask for 0 GPUs run on the CPU.</span></Empty></div>
       )}
       <div class="gpu-grid">
-        {machine.gpus.map((gpu) => <GpuCard key={gpu.index} machine={machine.name} gpu={gpu} jobs={jobs} />)}
+        {machine.gpus.map((gpu) => <GpuCard key={gpu.index} machine={machine} gpu={gpu} jobs={jobs} />)}
         {onCpu.length > 0 && (
           <article class="gpu panel" aria-label="CPU">
             <header><strong>CPU</strong><span class="soft">{counted(onCpu.length, 'job')}</span></header>
@@ -108,7 +112,7 @@ function RunningNow({ jobs }: { jobs: Job[] }): JSX.Element {
               <StateWord job={job} />
               <JobId id={job.id} />
               <What job={job} />
-              <span class="soft">{placeOf(job)}</span>
+              <span class="soft" title={placeOf(job)}>{placeInRow(job)}</span>
               <span class="soft pid">{job.pid !== null && `pid ${job.pid}`}</span>
               <span class="number"><Runtime job={job} /></span>
               <span class="end">

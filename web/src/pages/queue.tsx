@@ -18,9 +18,9 @@ import { usePhone } from '../parts/phone'
 import { QueueSwitch } from '../parts/queue-switch'
 import { Rows } from '../parts/rows'
 import { Search } from '../parts/search'
-import { expectedStart, needs } from '../text/place'
+import { expectedStart, needs, wanted } from '../text/place'
 import { remedy, reasonOf } from '../text/waiting'
-import { capital, counted, grouped } from '../text/words'
+import { capital, counted, grouped, printable } from '../text/words'
 
 const BULK: ActionName[] = ['first', 'hold', 'release', 'remove']
 
@@ -178,6 +178,7 @@ function QueueRow({ job, style, dragged, dropAbove, chosen, movable, onChoose, o
   const cpus = Math.max(0, ...(status.get()?.machines.map((machine) => machine.cpus) ?? []))
   const reason = capital(reasonOf(job, cpus, now))
   const help = job.waiting === null ? null : remedy(job.waiting)
+  const where = wanted(job.request)
   const onKey = (event: KeyboardEvent) => {
     if (event.target !== event.currentTarget) return
     if (event.altKey && movable && (event.key === 'ArrowUp' || event.key === 'ArrowDown')) {
@@ -200,7 +201,7 @@ function QueueRow({ job, style, dragged, dropAbove, chosen, movable, onChoose, o
       </span>
       <span role="cell" class="c-pos number soft">{job.position !== null && grouped(job.position)}</span>
       <span role="cell" class="c-id"><JobId id={job.id} /></span>
-      <span role="cell" class="c-what"><What job={job} /></span>
+      <span role="cell" class="c-what"><What job={job} />{where !== null && <span class="chip" title="Where it may run"><span class="cut">{printable(where)}</span></span>}</span>
       <span role="cell" class={`c-why cut ${job.state === 'held' ? 'warn-text' : 'soft'}`} title={[reason, help, `Asks for ${needs(job.request)}`].filter(Boolean).join('. ')}>{reason}</span>
       <span role="cell" class="c-start number soft">{expectedStart(job, now)}</span>
       <span role="cell" class="c-prio number soft">{job.priority !== 0 && job.priority}</span>

@@ -4,7 +4,7 @@ import { readActive } from '../api/calls'
 import type { Job } from '../api/jobs'
 import { useNow } from '../state/clock'
 import { useRead } from '../state/use'
-import { expectedEnd, placeOf } from '../text/place'
+import { expectedEnd, placeInRow, placeOf } from '../text/place'
 import { DEEDS, menuFor, perform } from '../parts/actions'
 import { Empty, JobId, ProblemBox, Runtime, StateWord, What } from '../parts/bits'
 import { Icon } from '../parts/icons'
@@ -40,7 +40,7 @@ function RunningRow({ job, style }: { job: Job; style: CSSProperties }): JSX.Ele
       <span role="cell" class="c-state"><StateWord job={job} /></span>
       <span role="cell" class="c-id"><JobId id={job.id} /></span>
       <span role="cell" class="c-what"><What job={job} /></span>
-      <span role="cell" class="c-where soft cut">{placeOf(job)}{job.simulated && ' (simulated)'}</span>
+      <span role="cell" class="c-where soft cut" title={placeOf(job)}>{placeInRow(job)}{job.simulated && ' (simulated)'}</span>
       <span role="cell" class="c-pid number soft">{job.pid}</span>
       <span role="cell" class="c-time number"><Runtime job={job} /></span>
       <span role="cell" class="c-end number soft">{expectedEnd(job, now)}</span>

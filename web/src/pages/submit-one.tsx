@@ -69,7 +69,8 @@ export function OneTab(): JSX.Element {
 function Prospect({ job }: { job: Job }): JSX.Element {
   const now = useNow()
   const cpus = Math.max(0, ...(status.get()?.machines.map((machine) => machine.cpus) ?? []))
-  const place = placeOf(job)
+  // A trial has no run yet: the machine is known where it is named.
+  const place = placeOf({ ...job, machine: job.machine ?? job.request.machine ?? null })
   if (job.waiting?.kind === 'next') {
     return <><p><strong>Starts now on {place === '' ? 'the CPU' : place}.</strong></p><p class="soft">Asks for {needs(job.request)}.</p></>
   }

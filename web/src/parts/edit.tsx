@@ -3,11 +3,13 @@ import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { editJob, readJob, type JobEdit } from '../api/calls'
 import { Problem } from '../api/http'
-import { isWaiting, type JobDetail } from '../api/jobs'
+import { isWaiting, type JobDetail, type JobRequest } from '../api/jobs'
+import { status } from '../state/status'
 import { useStore } from '../state/store'
 import { tellDone, tellProblem } from '../state/toasts'
 import { toProblem } from '../state/use'
 import { signalName } from '../text/ended'
+import { wanted } from '../text/place'
 import { limit } from '../text/time'
 import { capital, indexList, memoryTyped } from '../text/words'
 import { edited } from './actions'
@@ -34,6 +36,7 @@ function optionsOf(job: JobDetail): Options {
     ram: request.ram_mib ? memoryTyped(request.ram_mib) : '',
     on: request.on ? indexList(request.on) : '',
     'gpu-model': request.gpu_model ?? '',
+    ...placeOptions(request),
     signal: request.signal ? `${signalName(request.signal.signal)}@${limit(request.signal.before_seconds)}` : '',
     retries: String(job.retries),
     after: job.after.join(','),
@@ -47,9 +50,15 @@ function optionsOf(job: JobDetail): Options {
   }
 }
 
+/** Where there is one machine there is nothing to choose. */
+function placeOptions(request: JobRequest): Options {
+  if ((status.get()?.machines.length ?? 1) < 2 && wanted(request) === null) return {}
+  return { class: request.class ?? '', machine: request.machine ?? '' }
+}
+
 const LABELS: Record<string, string> = {
   priority: 'Priority (low first)', time: 'Time limit', tags: 'Tags', gpus: 'GPUs', vram: 'GPU memory', cpus: 'CPUs', ram: 'Memory',
-  on: 'Only on GPUs', 'gpu-model': 'GPU model', signal: 'Signal before the end', retries: 'Retries', after: 'After jobs', 'after-any': 'After the end of',
+  on: 'Only on GPUs', 'gpu-model': 'GPU model', class: 'Class of machines', machine: 'Machine', signal: 'Signal before the end', retries: 'Retries', after: 'After jobs', 'after-any': 'After the end of',
   name: 'Name', project: 'Project', cwd: 'Folder', conda: 'Conda environment', venv: 'Virtual environment', results: 'Copy results to',
 }
 

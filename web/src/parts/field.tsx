@@ -47,3 +47,28 @@ export function TextField({ label, value, onInput, note, wrong, placeholder, row
 export function CheckField({ label, value, onChange }: { label: string; value: boolean; onChange: (value: boolean) => void }): JSX.Element {
   return <label class="check"><input type="checkbox" checked={value} onChange={(event) => onChange(event.currentTarget.checked)} />{label}</label>
 }
+
+interface SelectProps {
+  label: string
+  value: string
+  /** Value and words of each choice. */
+  choices: [string, string][]
+  onChange: (value: string) => void
+  note?: ComponentChildren
+  wrong?: string | undefined
+  disabled?: boolean
+}
+
+export function SelectField({ label, value, choices, onChange, note, wrong, disabled = false }: SelectProps): JSX.Element {
+  // What was chosen stays to be seen when it is no choice any more.
+  const all = choices.some(([known]) => known === value) ? choices : [...choices, [value, value] as const]
+  return (
+    <Field label={label} note={note} wrong={wrong}>
+      {(id, described) => (
+        <select id={id} aria-describedby={described} aria-invalid={wrong !== undefined} value={value} disabled={disabled} onChange={(event) => onChange(event.currentTarget.value)}>
+          {all.map(([known, words]) => <option key={known} value={known}>{words}</option>)}
+        </select>
+      )}
+    </Field>
+  )
+}

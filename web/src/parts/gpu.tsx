@@ -3,11 +3,12 @@ import type { JSX } from 'preact'
 import type uPlot from 'uplot'
 import { setGpuPaused } from '../api/calls'
 import type { Job } from '../api/jobs'
-import type { Gpu, GpuProcess, GpuShare } from '../api/service'
+import type { Gpu, GpuProcess, GpuShare, Machine } from '../api/service'
 import { pastOf, readingsVersion } from '../state/readings'
 import { useStore } from '../state/store'
 import { attempt } from '../state/toasts'
-import { gpuState, obstacleWords, processWords } from '../text/place'
+import { isClosed } from '../text/machines'
+import { gpuName, gpuState, obstacleWords, processWords } from '../text/place'
 import { capital, firstLine, gpuModel, memory, printable } from '../text/words'
 import { JobId, Meter, Runtime, level } from './bits'
 import { Chart } from './chart'
@@ -19,26 +20,27 @@ const STATE_WORDS = { free: 'Available', busy: 'Busy', paused: 'Paused', outside
 const LOAD_HIGH = 75
 const MEMORY_HIGH = 80
 
-export function GpuCard({ machine, gpu, jobs }: { machine: string; gpu: Gpu; jobs: Map<string, Job> }): JSX.Element {
+export function GpuCard({ machine, gpu, jobs }: { machine: Machine; gpu: Gpu; jobs: Map<string, Job> }): JSX.Element {
   const state = gpuState(gpu)
-  const name = `GPU ${gpu.index}`
+  // What is free of a machine that takes no jobs is not to be had.
+  const closed = state === 'free' && isClosed(machine)
   const obstacle = obstacleWords(gpu)
   const model = gpu.simulated ? 'simulated' : gpuModel(gpu.name)
   const memoryPercent = gpu.used_mib === null ? null : (100 * gpu.used_mib) / Math.max(1, gpu.memory_mib)
   const others = gpu.processes.filter((process) => process.job === null)
   return (
-    <article class={`gpu panel ${state}`} aria-label={name}>
+    <article class={`gpu panel ${state}`} aria-label={gpuName(machine.name, gpu.index)}>
       <header>
-        <strong>{name}</strong>
-        <span class={`gpu-state ${state}`}>{STATE_WORDS[state]}</span>
-        <PauseButton machine={machine} gpu={gpu} />
+        <strong>GPU {gpu.index}</strong>
+        <span class={`gpu-state ${closed ? 'closed' : state}`}>{closed ? `Machine ${machine.pool?.state}` : STATE_WORDS[state]}</span>
+        <PauseButton machine={machine.name} gpu={gpu} />
       </header>
       <div class="gpu-model soft">
         <span class="cut" title={printable(gpu.name)}>{model}, {Math.round(gpu.memory_mib / 1024)} GB</span>
         <span>{warmth(gpu)}</span>
       </div>
       {!gpu.simulated && <Figures gpu={gpu} memoryPercent={memoryPercent} />}
-      {!gpu.simulated && <GpuChart machine={machine} gpu={gpu} />}
+      {!gpu.simulated && <GpuChart machine={machine.name} gpu={gpu} />}
       <ul class="gpu-who">
         {gpu.paused && <li class="warn-text">Paused: takes no new job, running ones finish</li>}
         {obstacle !== null && gpu.obstacle?.kind !== 'in-use' && <li class="warn-text">{capital(printable(obstacle))}</li>}
@@ -51,8 +53,9 @@ export function GpuCard({ machine, gpu, jobs }: { machine: string; gpu: Gpu; job
 }
 
 function PauseButton({ machine, gpu }: { machine: string; gpu: Gpu }): JSX.Element {
-  const label = gpu.paused ? `Resume GPU ${gpu.index}` : `Pause GPU ${gpu.index}`
-  const change = () => attempt(() => setGpuPaused(machine, gpu.index, !gpu.paused), gpu.paused ? `GPU ${gpu.index} takes jobs again` : `GPU ${gpu.index} takes no new jobs`)
+  const name = gpuName(machine, gpu.index)
+  const label = gpu.paused ? `Resume ${name}` : `Pause ${name}`
+  const change = () => attempt(() => setGpuPaused(machine, gpu.index, !gpu.paused), gpu.paused ? `${name} takes jobs again` : `${name} takes no new jobs`)
   return (
     <button type="button" class="icon-button" aria-label={label} title={label} onClick={change}>
       <Icon name={gpu.paused ? 'play' : 'pause'} />
@@ -96,7 +99,7 @@ function GpuChart({ machine, gpu }: { machine: string; gpu: Gpu }): JSX.Element 
       data={data}
       height={76}
       shape="gpu"
-      label={`Load and memory of GPU ${gpu.index} over the last quarter of an hour`}
+      label={`Load and memory of ${gpuName(machine, gpu.index)} over the last quarter of an hour`}
       options={(_width, colour) => ({
         padding: [5, 0, 5, 0],
         legend: { show: false },

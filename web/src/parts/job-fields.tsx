@@ -2,6 +2,7 @@
 import type { ComponentChildren, JSX } from 'preact'
 import type { Draft, DraftErrors } from '../state/draft'
 import { CheckField, TextField } from './field'
+import { PlaceFields } from './place-fields'
 
 interface Props {
   draft: Draft
@@ -17,12 +18,13 @@ export function JobFields({ draft, set, errors, home, sweep, children }: Props):
   const text = (field: keyof Draft, label: string, more: { placeholder?: string; note?: string; rows?: number; mono?: boolean } = {}) => (
     <TextField label={label} value={String(draft[field])} wrong={errors[field]} onInput={(value) => set({ [field]: value })} {...more} />
   )
+  const elsewhere = draft.class !== '' || (draft.machine !== '' && draft.machine !== 'local')
   return (
     <>
       {text('command', 'Command', { rows: 3, mono: true, placeholder: sweep ? 'python train.py --lr {lr} --seed {seed}' : 'python train.py --lr 0.1', note: sweep ? '{name} stands for the value of a parameter' : 'goes unchanged to bash' })}
       {children}
       <div class="form-row">
-        {text('cwd', 'Folder', { placeholder: home, mono: true })}
+        {text('cwd', 'Folder', { placeholder: home, mono: true, ...(elsewhere ? { note: 'a folder of the machine it runs on' } : {}) })}
         {!sweep && text('name', 'Name', { placeholder: 'none' })}
         {text('project', 'Project', { placeholder: 'none' })}
       </div>
@@ -32,6 +34,7 @@ export function JobFields({ draft, set, errors, home, sweep, children }: Props):
         {text('time', 'Time limit', { placeholder: 'none', note: '90s, 4h, 1h30m' })}
         {text('priority', 'Priority', { placeholder: '0', note: 'lower runs first' })}
       </div>
+      <PlaceFields draft={draft} set={set} errors={errors} />
       <div class="submit-actions">
         <CheckField label="Hold: do not start it yet" value={draft.hold} onChange={(hold) => set({ hold })} />
         <CheckField label="Unique: refuse if an identical job is there" value={draft.unique} onChange={(unique) => set({ unique })} />

@@ -6,11 +6,13 @@ import type { Why } from '../api/service'
 import { useNow } from '../state/clock'
 import { useRead } from '../state/use'
 import { cause, causeOf, meaning } from '../text/ended'
-import { expectedStart, obstacleWords, placeOf, processWords } from '../text/place'
+import { isClosed, isMeant } from '../text/machines'
+import { expectedStart, gpuName, obstacleWords, placeOf, processWords } from '../text/place'
 import { clock, runtime, span } from '../text/time'
 import { reasonOf, remedy } from '../text/waiting'
 import { capital, firstLine, printable } from '../text/words'
 import { JobId } from './bits'
+import { Standing } from './machine-bits'
 
 const HOLDERS_NAMED = 6
 
@@ -43,6 +45,7 @@ function WhyWaiting({ why }: { why: Why }): JSX.Element {
         </ul>
       )}
       {why.waiting?.kind === 'gpus' && <NotFree why={why} />}
+      {why.waiting?.kind === 'machines' && <NotReady why={why} />}
       {before?.outcome && (
         <span class="soft">Attempt {before.attempt} failed: {cause(before.outcome.word, before.outcome.exit_code, before.outcome.signal)}</span>
       )}
@@ -56,17 +59,24 @@ function holder(job: Job, now: Date): JSX.Element {
 }
 
 function NotFree({ why }: { why: Why }): JSX.Element | null {
-  const lines = why.machines.flatMap((machine) => machine.gpus).filter((gpu) => gpu.jobs.length === 0 && (gpu.paused || gpu.obstacle !== null))
+  const all = why.machines.flatMap((machine) => machine.gpus.map((gpu) => ({ machine, gpu })))
+  const lines = all.filter(({ gpu }) => gpu.jobs.length === 0 && (gpu.paused || gpu.obstacle !== null))
   if (lines.length === 0) return null
   return (
     <ul>
-      {lines.map((gpu) => {
+      {lines.map(({ machine, gpu }) => {
         const foreign = gpu.processes.filter((process) => process.foreign).map(processWords).join('; ')
         const words = [gpu.paused ? 'paused' : null, obstacleWords(gpu)].filter((word) => word !== null).join(', ')
-        return <li key={`${gpu.uuid}`} class="soft">GPU {gpu.index}: {printable(words)}{foreign !== '' && ` (${printable(foreign)})`}</li>
+        return <li key={`${machine.name} ${gpu.uuid}`} class="soft">{gpuName(machine.name, gpu.index)}: {printable(words)}{foreign !== '' && ` (${printable(foreign)})`}</li>
       })}
     </ul>
   )
+}
+
+/** The machines it may run on, and why each takes no jobs. */
+function NotReady({ why }: { why: Why }): JSX.Element {
+  const lines = why.machines.filter((machine) => isMeant(machine, why.request) && isClosed(machine))
+  return <>{lines.map((machine) => <Standing key={machine.name} machine={machine} named={!why.request.machine} />)}</>
 }
 
 function WhyEnded({ why }: { why: Why }): JSX.Element {

@@ -15,6 +15,8 @@ export interface Draft {
   ram: string
   model: string
   on: string
+  class: string
+  machine: string
   priority: string
   time: string
   signal: string
@@ -38,7 +40,7 @@ export interface Draft {
 }
 
 export const EMPTY: Draft = {
-  command: '', cwd: '', name: '', project: '', tags: '', gpus: '', vram: '', cpus: '', ram: '', model: '', on: '', priority: '',
+  command: '', cwd: '', name: '', project: '', tags: '', gpus: '', vram: '', cpus: '', ram: '', model: '', on: '', class: '', machine: '', priority: '',
   time: '', signal: '', grace: '', retries: '', retryOnTimeout: false, after: '', afterAny: '', unique: false, hold: false,
   force: false, noTty: false, copies: '', env: '', conda: '', venv: '', gpuArg: '', out: '', results: '', extract: '',
 }
@@ -72,6 +74,9 @@ export function meant(typed: Draft, home: string): Meant {
     ram_mib: read('ram', mebibytes),
     gpu_model: text('model'),
     on: read('on', gpuList),
+    // A machine is meant whatever its class.
+    class: typed.machine === '' ? text('class') : undefined,
+    machine: text('machine'),
     time_seconds: read('time', duration),
     signal: read('signal', signalBefore),
     grace_seconds: read('grace', duration),

@@ -1,15 +1,41 @@
 // Where a job is and what it asks for, in words; what keeps jobs off a GPU.
-import type { Job, JobRequest } from '../api/jobs'
+import type { Job, JobRequest, Run } from '../api/jobs'
 import type { Gpu, GpuProcess } from '../api/service'
 import { signalName } from './ended'
 import { clock, limit } from './time'
 import { counted, gpuWords, indexList, memory, memoryTyped } from './words'
 
-/** `GPU 0`, `box: GPUs 0-3`, `CPU`; empty before it got a place. */
-export function placeOf(job: Pick<Job, 'gpus' | 'machine' | 'request' | 'attempt'>): string {
-  const machine = job.machine !== null && job.machine !== 'local' ? `${job.machine}: ` : ''
-  if (job.gpus.length > 0) return `${machine}${gpuWords(job.gpus)}`
-  return job.request.gpus === 0 && job.attempt > 0 ? `${machine}CPU` : ''
+type Placed = Pick<Job, 'gpus' | 'machine' | 'request' | 'attempt'>
+
+/** `GPU 0`, `GPUs 0-3 of box`, `CPU`; empty before it got a place. */
+export function placeOf(job: Placed): string {
+  const of = ofMachine(job.machine)
+  if (job.gpus.length > 0) return `${gpuWords(job.gpus)}${of}`
+  return job.request.gpus === 0 && job.attempt > 0 ? `CPU${of}` : ''
+}
+
+/** The same of one attempt. */
+export const placeOfRun = (run: Pick<Run, 'gpus' | 'machine'>) => `${run.gpus.length > 0 ? gpuWords(run.gpus) : 'CPU'}${ofMachine(run.machine)}`
+
+/** The same for a narrow column: `box:0-3`, `box:CPU`. Of the service's own host it is said in words. */
+export function placeInRow(job: Placed): string {
+  const place = placeOf(job)
+  if (place === '' || isOwn(job.machine)) return place
+  return `${job.machine}:${job.gpus.length > 0 ? indexList(job.gpus) : 'CPU'}`
+}
+
+/** `GPU 0`, `GPU 0 of box` */
+export const gpuName = (machine: string, index: number) => `GPU ${index}${ofMachine(machine)}`
+
+const isOwn = (machine: string | null) => machine === null || machine === 'local'
+
+/** ` of box`; of the service's own host it goes without saying. */
+const ofMachine = (machine: string | null) => (isOwn(machine) ? '' : ` of ${machine}`)
+
+/** Where a job may run, if it says so: `box`, `class big`. */
+export function wanted(request: JobRequest): string | null {
+  if (request.machine) return request.machine
+  return request.class ? `class ${request.class}` : null
 }
 
 /** `2 GPUs, 8G of each, 4 CPUs, at most 4h` */
@@ -24,6 +50,9 @@ export function needs(request: JobRequest): string {
   if (request.cpus != null) parts.push(counted(request.cpus, 'CPU'))
   if (request.ram_mib) parts.push(`${memoryTyped(request.ram_mib)} of memory`)
   if (request.on) parts.push(`on GPU ${indexList(request.on)}`)
+  const where = wanted(request)
+  if (where !== null) parts.push(request.machine ? `on ${where}` : `on a machine of ${where}`)
+  if (request.driver) parts.push('the machine as a whole')
   if (request.time_seconds) parts.push(`at most ${limit(request.time_seconds)}`)
   if (request.signal) parts.push(`${signalName(request.signal.signal)} ${limit(request.signal.before_seconds)} before`)
   if (request.force) parts.push('paused GPUs too')

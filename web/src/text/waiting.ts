@@ -46,6 +46,10 @@ export function sentence(waiting: Waiting, cpus: number, now: Date): string {
       return `needs ${memoryTyped(waiting.need_mib)} of memory, there are ${memory(waiting.exist_mib)}`
     case 'ram':
       return `needs ${memoryTyped(waiting.need_mib)} of memory: ${memory(waiting.free_mib)} not given to jobs`
+    case 'machines':
+      return noneTakesJobs(waiting)
+    case 'no-such-machines':
+      return waiting.machine === null ? `no machine is of ${classWords(waiting.class)}` : `machine ${waiting.machine} is not in the pool any more`
     case 'next':
       return 'starts next'
     default:
@@ -74,6 +78,12 @@ export function remedy(waiting: Waiting): string | null {
       return gpusRemedy(waiting)
     case 'kept':
       return 'A time limit lets it start where it is gone in time; First puts it before that job.'
+    case 'machines':
+      return machinesRemedy(waiting)
+    case 'no-such-machines':
+      return waiting.machine === null
+        ? 'Move a machine to that class on the Machines page, or edit the job.'
+        : `nexus machine add ${waiting.machine} has it back; edit the job to let it run elsewhere.`
     case 'after':
       return 'It starts when those have completed. Edit it to let it start without.'
     default:
@@ -89,6 +99,26 @@ function gpusRemedy(missing: GpusMissing): string | null {
   if (missing.busy > 0) return 'gpus.load_threshold sets how much load is too much to share.'
   if (missing.low_memory > 0 && missing.vram_mib === null) return 'Say how much memory it needs; gpus.mem_threshold sets how full is too full.'
   return null
+}
+
+type OfMachines = Extract<Waiting, { kind: 'machines' }>
+
+/** `machine box is unreachable`, `no machine of class big takes jobs: 2 unreachable, 1 paused` */
+function noneTakesJobs({ class: name, machine, unreachable, paused, quarantined }: OfMachines): string {
+  const all: [number, string][] = [[unreachable, 'unreachable'], [paused, 'paused'], [quarantined, 'quarantined']]
+  const said = all.filter(([count]) => count > 0)
+  const first = said[0]
+  if (machine !== null && first !== undefined) return `machine ${machine} is ${first[1]}`
+  const counts = said.map(([count, word]) => `${count} ${word}`).join(', ')
+  return `no machine of ${machine ?? classWords(name)} takes jobs${counts === '' ? '' : `: ${counts}`}`
+}
+
+const classWords = (name: string | null) => `class ${name ?? 'default'}`
+
+function machinesRemedy({ machine, unreachable }: OfMachines): string {
+  if (machine === null) return 'The Machines page tells why each takes none.'
+  if (unreachable === 0) return `Resume ${machine} on the Machines page to let it take jobs again.`
+  return 'It starts when the machine is reached; edit the job to let it run elsewhere.'
 }
 
 /** `comes after abc, abd and 3 more` */

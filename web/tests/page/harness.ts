@@ -123,11 +123,13 @@ async function serveFrom(context: BrowserContext, folder: string): Promise<void>
 
 interface Options {
   gpus?: FakeGpu[]
+  /** What else it needs and is not here, in a word. */
+  missing?: string | false
 }
 
 /** A test with a service and a browser. Skipped, with a word, where the binary or the driver is not named. */
 export function pageTest(name: string, body: (world: World) => Promise<void>, options: Options = {}): void {
-  const missing = BIN === '' ? 'NEXUS_BIN is not set' : options.gpus !== undefined && NVML === '' ? 'NEXUS_TEST_NVML is not set' : false
+  const missing = BIN === '' ? 'NEXUS_BIN is not set' : options.gpus !== undefined && NVML === '' ? 'NEXUS_TEST_NVML is not set' : (options.missing ?? false)
   test(name, { skip: missing, timeout: 120_000 }, async () => {
     const world = new World(options.gpus ?? null)
     try {

@@ -35,6 +35,12 @@ test('a form says only what was typed', () => {
   })
 })
 
+test('a machine is meant whatever its class', () => {
+  const request = (typed: { class?: string; machine?: string }) => meant({ ...EMPTY, command: 'true', ...typed }, '/').spec.request
+  assert.deepEqual(request({ class: 'big' }), { class: 'big' })
+  assert.deepEqual(request({ class: 'big', machine: 'box' }), { machine: 'box' })
+})
+
 test('what is wrong is said at its field', () => {
   const { errors } = meant({ ...EMPTY, command: 'true', gpus: '1.5', time: 'long' }, '/')
   assert.deepEqual(Object.keys(errors).sort(), ['gpus', 'time'])

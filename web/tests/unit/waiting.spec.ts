@@ -38,6 +38,11 @@ const CASES: [Waiting, string][] = [
   [{ kind: 'no-such-cpus', need: 32, exist: 16 }, 'needs 32 CPUs, there are 16'],
   [{ kind: 'ram', need_mib: 16384, free_mib: 9000 }, 'needs 16G of memory: 8.8G not given to jobs'],
   [{ kind: 'no-such-ram', need_mib: 1 << 20, exist_mib: 24000 }, 'needs 1024G of memory, there are 23.4G'],
+  [{ kind: 'machines', class: 'big', machine: null, unreachable: 2, paused: 1, quarantined: 0 }, 'no machine of class big takes jobs: 2 unreachable, 1 paused'],
+  [{ kind: 'machines', class: null, machine: null, unreachable: 0, paused: 1, quarantined: 0 }, 'no machine of class default takes jobs: 1 paused'],
+  [{ kind: 'machines', class: null, machine: 'box', unreachable: 1, paused: 0, quarantined: 0 }, 'machine box is unreachable'],
+  [{ kind: 'no-such-machines', class: 'big', machine: null }, 'no machine is of class big'],
+  [{ kind: 'no-such-machines', class: null, machine: 'box' }, 'machine box is not in the pool any more'],
   [{ kind: 'disk-full' }, 'the disk is full'],
   [{ kind: 'stopping' }, 'the service is stopping'],
   [{ kind: 'next' }, 'starts next'],
@@ -56,4 +61,7 @@ test('the nearest help comes first', () => {
   assert.match(remedy(gpus({ unreadable: 1, outside: 1 })) ?? '', /nexus doctor/)
   assert.match(remedy(noSuch({})) ?? '', /0 GPUs/)
   assert.equal(remedy(gpus({ held: 1 })), null)
+  assert.match(remedy({ kind: 'machines', class: null, machine: 'box', unreachable: 0, paused: 0, quarantined: 1 }) ?? '', /Resume box/)
+  assert.match(remedy({ kind: 'machines', class: null, machine: 'box', unreachable: 1, paused: 0, quarantined: 0 }) ?? '', /run elsewhere/)
+  assert.match(remedy({ kind: 'no-such-machines', class: null, machine: 'box' }) ?? '', /nexus machine add box/)
 })

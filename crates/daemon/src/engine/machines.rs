@@ -11,6 +11,7 @@ use nexus_core::apply::{self, Command, Report};
 use nexus_core::event::Event;
 use nexus_core::ids::{ClassId, MachineId};
 use nexus_core::machine::{Machine, Standing};
+use nexus_core::run::Run;
 use nexus_node::RunPlace;
 
 use super::{Engine, Message, Turn, Watch};
@@ -122,15 +123,15 @@ impl Engine {
                     self.lines.remove(*machine);
                     self.pool.members.remove(machine);
                 }
-                // Whoever says so thinks that it would work now.
-                Event::MachineResumed { machine } => {
-                    if let Some(Member { backend: Backend::Ssh(remote), .. }) = self.pool.member(*machine) {
-                        remote.call_now();
-                    }
-                }
                 _ => {}
             }
         }
+    }
+
+    /// Whether nothing is left to wait for: what runs where no line leads is ended when there is one.
+    pub(super) fn all_ended(&self) -> bool {
+        let is_near = |run: &Run| self.pool.member(run.lease.runs_on()).is_some_and(|member| member.machine.reachable);
+        !self.world.active_runs().any(is_near)
     }
 
     /// Those that were in the pool when the service began.

@@ -13,8 +13,7 @@ use nexus_api::jobs::{
 use nexus_api::problem::Problem;
 use nexus_core::event::Needs;
 use nexus_core::ids::JobId;
-use nexus_core::request::GpuSet;
-use nexus_core::run::Run;
+use nexus_core::run::{Lease, Run};
 use nexus_core::waiting::Waiting;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -390,26 +389,27 @@ impl App {
                 (words::needs(spec, same(spec), &names), before)
             })
             .collect();
-        let answers: Vec<(Waiting, Option<GpuSet>)> = self
+        let answers: Vec<(Waiting, Option<Lease>)> = self
             .explain(move |world, _, explainer| {
                 let mut answer = |(needs, before): &(Needs, Vec<JobId>)| {
                     let live: Vec<JobId> = before.iter().copied().filter(|id| world.job(*id).is_some()).collect();
                     if !live.is_empty() {
                         return (Waiting::After { count: live.len() as u64, jobs: live }, None);
                     }
-                    let gpus = explainer.place(&needs.request).map(|lease| lease.gpus);
+                    let place = explainer.place(&needs.request);
                     let longest = needs.limit.or_else(|| world.learned(needs.same).longest());
-                    (explainer.request(&needs.request, longest), gpus)
+                    (explainer.request(&needs.request, longest), place)
                 };
                 asked.iter().map(&mut answer).collect()
             })
             .await?;
         let around = view::Surroundings { log_dir: &self.log_dir, now: clock::now(), waiting: &Default::default() };
-        let job = |(spec, (answer, gpus)): (JobSpec, (Waiting, Option<GpuSet>))| {
+        let job = |(spec, (answer, place)): (JobSpec, (Waiting, Option<Lease>))| {
             let mut job = view::job(planned_row(spec), None, &around);
             let answer = if job.state == Word::Held { Waiting::Held } else { answer };
-            if answer == Waiting::Next {
-                job.gpus = gpus.map(|gpus| gpus.iter().collect()).unwrap_or_default();
+            if let (Waiting::Next, Some(place)) = (&answer, place) {
+                job.gpus = place.gpus.iter().collect();
+                job.machine = Some(names.machine_name(place.machine).to_string());
             }
             job.waiting = Some(words::waiting(&answer, &names));
             job

@@ -60,7 +60,11 @@ pub async fn act(
     let before = app.these(&names).await?;
     match (action, class) {
         (MachineAction::Pause, _) => app.machine_order(Command::PauseMachines { machines }, action).await?,
-        (MachineAction::Resume, _) => app.machine_order(Command::ResumeMachines { machines }, action).await?,
+        (MachineAction::Resume, _) => {
+            app.machine_order(Command::ResumeMachines { machines }, action).await?;
+            // Whoever says so thinks that it would work now.
+            names.iter().filter_map(|name| app.lines.named(name)).for_each(|remote| remote.call_now());
+        }
         (MachineAction::Mv, Some(class)) => {
             checks::word("class", &class)?;
             app.order(|reply| Message::MoveMachines { machines, class, reply }).await?;
@@ -167,6 +171,7 @@ pub(super) fn standing(member: &Member, world: &World, pool: &Pool) -> InPool {
         state,
         detail,
         hint,
+        paused: decided.paused,
         class: decided.class.map(|class| pool.names.class_name(class).to_string()),
         address: member.address.clone(),
         hostname: member.hello().map(|hello| hello.hostname.clone()),

@@ -146,3 +146,24 @@ fn a_driver_job_runs_here_and_holds_the_machine() {
     assert_eq!(printed(&nexus, &id), "for host1 on here\n");
     assert_eq!(nexus.ended(&waits)["state"], "completed");
 }
+
+#[test]
+fn a_stop_does_not_wait_for_a_machine_that_is_lost() {
+    let (ssh, nexus) = pool(1, 1);
+    let id = nexus.add("sleep 600");
+    nexus.in_state(&id, "running");
+    ssh.end_sshd(1);
+    in_state(&nexus, "host1", "unreachable");
+    nexus.run_limited(&["stop", "-y"]).expect_code(0);
+    ssh.power_on(1);
+    nexus.ok(&["start"]);
+    // What was asked for is done when there is a line.
+    assert_eq!(nexus.ended(&id)["reason"], "stopped");
+}
+
+#[test]
+fn a_dry_run_names_the_machine() {
+    let (_ssh, nexus) = pool(1, 1);
+    let would = nexus.json(&["add", "--dry-run", "--json", "true"]);
+    assert_eq!((&would[0]["machine"], &would[0]["gpus"][0]), (&"host1".into(), &0.into()), "{would}");
+}
