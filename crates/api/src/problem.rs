@@ -218,23 +218,7 @@ impl Problem {
                 let place = if machine == "local" { String::new() } else { format!(" on {machine}") };
                 format!("there is no GPU {}{place}", list(missing))
             }
-            Problem::WrongState { id, verb, .. } => match verb.as_str() {
-                "kill" => format!("job {id} cannot be killed"),
-                "remove" => format!("job {id} cannot be removed"),
-                "cancel" => format!("job {id} cannot be cancelled"),
-                "hold" => format!("job {id} cannot be held"),
-                "release" => format!("job {id} cannot be released"),
-                "first" => format!("job {id} cannot be put first"),
-                "move" => format!("job {id} cannot be moved"),
-                "forget" => format!("job {id} cannot be forgotten"),
-                "attach" => format!("job {id} cannot be attached to"),
-                "edit" => format!("job {id} cannot be changed"),
-                "results" => format!("results of job {id} cannot be copied"),
-                option if option.starts_with("edit ") => {
-                    format!("{} of job {id} cannot be changed", option.trim_start_matches("edit "))
-                }
-                other => format!("{other} does not fit job {id}"),
-            },
+            Problem::WrongState { id, verb, .. } => does_not_fit(verb, id),
             Problem::NotUnique { .. } => "an identical job is there already".into(),
             Problem::KeyReused { key } => format!("the key {key} was that of another submission"),
             Problem::NotWatched { file, .. } => format!("{file} is not watched"),
@@ -307,12 +291,7 @@ impl Problem {
                 [one] => format!("there is only GPU {one}"),
                 several => format!("there are GPUs {}", list(several)),
             },
-            Problem::WrongState { state, gpus, .. } => match (state, gpus.as_slice()) {
-                (State::Running, [gpu]) => format!("it is running on GPU {gpu}"),
-                (State::Queued | State::Held, _) => format!("it has not started: it is {}", state.word()),
-                (state, _) if state.has_ended() => format!("it has ended: {}", state.word()),
-                (state, _) => format!("it is {}", state.word()),
-            },
+            Problem::WrongState { state, gpus, .. } => what_it_does(*state, gpus),
             Problem::NotUnique { id, state } => format!("job {id} of the same command and folder {}", does(*state)),
             Problem::NotWatched { watched, .. } if watched.is_empty() => "no file is".into(),
             Problem::NotWatched { watched, .. } => format!("these are: {}", watched.join(", ")),
@@ -321,13 +300,7 @@ impl Problem {
                 format!("job {by} is {} and has the same folder of checkpoints", state.word())
             }
             Problem::VariableGone { name, .. } => format!("it needs the variable {name}, which is not set any more"),
-            Problem::BadCommand { bad } => match bad {
-                BadCommand::Empty => "it is empty".into(),
-                BadCommand::Nul => "it contains a NUL byte, which no program can be given".into(),
-                BadCommand::TooLong { bytes, most } => {
-                    format!("one argument has {bytes} bytes and the system allows {most}")
-                }
-            },
+            Problem::BadCommand { bad } => what_is_bad(bad),
             Problem::BadField { want, .. } => want.clone(),
             Problem::DiskFull { path, free_bytes } => {
                 format!("{path} has {} KiB free; no new jobs are taken, running ones go on", free_bytes / 1024)
@@ -424,6 +397,46 @@ impl Problem {
             Problem::BadSelector { .. } => "nexus help selectors".into(),
             _ => return None,
         })
+    }
+}
+
+/// What cannot be done to a job.
+fn does_not_fit(verb: &str, id: &str) -> String {
+    match verb {
+        "kill" => format!("job {id} cannot be killed"),
+        "remove" => format!("job {id} cannot be removed"),
+        "cancel" => format!("job {id} cannot be cancelled"),
+        "hold" => format!("job {id} cannot be held"),
+        "release" => format!("job {id} cannot be released"),
+        "first" => format!("job {id} cannot be put first"),
+        "move" => format!("job {id} cannot be moved"),
+        "forget" => format!("job {id} cannot be forgotten"),
+        "attach" => format!("job {id} cannot be attached to"),
+        "edit" => format!("job {id} cannot be changed"),
+        "results" => format!("results of job {id} cannot be copied"),
+        option if option.starts_with("edit ") => {
+            format!("{} of job {id} cannot be changed", option.trim_start_matches("edit "))
+        }
+        other => format!("{other} does not fit job {id}"),
+    }
+}
+
+fn what_it_does(state: State, gpus: &[u16]) -> String {
+    match (state, gpus) {
+        (State::Running, [gpu]) => format!("it is running on GPU {gpu}"),
+        (State::Queued | State::Held, _) => format!("it has not started: it is {}", state.word()),
+        (state, _) if state.has_ended() => format!("it has ended: {}", state.word()),
+        (state, _) => format!("it is {}", state.word()),
+    }
+}
+
+fn what_is_bad(bad: &BadCommand) -> String {
+    match bad {
+        BadCommand::Empty => "it is empty".into(),
+        BadCommand::Nul => "it contains a NUL byte, which no program can be given".into(),
+        BadCommand::TooLong { bytes, most } => {
+            format!("one argument has {bytes} bytes and the system allows {most}")
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod machines;
 mod message;
 mod once;
 mod refused;
+mod reports;
 mod results;
 mod revise;
 mod submit;
@@ -41,7 +42,6 @@ use crate::home::Reserve;
 use crate::ids::IdMaker;
 use crate::launch::RunSpecs;
 use crate::metrics::Metrics;
-use crate::mirrors::Mirrors;
 use crate::narrate::{self, Narrator};
 use crate::pool::{Lines, Pool};
 use crate::readings::Readings;
@@ -77,6 +77,7 @@ pub use import::{ImportLine, ImportOrder};
 pub use machines::{AddMachine, Calls};
 pub use message::{Message, Reply};
 pub use once::Once;
+pub use reports::messages;
 pub use revise::{Revision, Slot};
 pub use submit::fresh;
 pub use sweep::{SweepJob, SweepOrder};
@@ -90,7 +91,6 @@ pub struct Engine {
     pub pool: Pool,
     /// The same lines for those who read over them.
     pub lines: Arc<Lines>,
-    pub mirrors: Mirrors,
     /// How machines are called.
     pub calls: Calls,
     /// None while GPUs are simulated.
@@ -242,20 +242,16 @@ impl Engine {
             }
             Message::Copied(ended) => self.copy_ended(ended, turn, watch),
             Message::Tidied(run) => {
-                self.mirrors.forget(run);
+                self.lines.mirrors.forget(run);
                 watch.tidied.push(run);
             }
             Message::Gpus(reading) => self.gpus_read(MachineId::LOCAL, reading, turn, watch),
             Message::Config(config) => self.follow(*config, turn, watch),
             Message::Log(lines) => self.log.write(&lines),
             Message::Machine { machine, news } => self.news(machine, news, turn, watch),
-            Message::AddMachine { new, reply } => {
-                let added = self.add_machine(*new, turn);
-                turn.answer(reply, added);
-            }
+            Message::AddMachine { new, reply } => self.answered(turn, reply, |it, turn| it.add_machine(*new, turn)),
             Message::MoveMachines { machines, class, reply } => {
-                let moved = self.move_machines(machines, &class, turn);
-                turn.answer(reply, moved);
+                self.answered(turn, reply, |it, turn| it.move_machines(machines, &class, turn));
             }
             Message::Ask(question) => question(&self.world, &self.pool, &self.specs.config.policy),
             Message::Submit { specs, note, once, reply } => {
@@ -263,37 +259,25 @@ impl Engine {
                 turn.batch.meta.extend(ids.as_ref().ok().zip(note).map(|(ids, note)| note(ids)));
                 turn.answer(reply, ids);
             }
-            Message::Revise { revision, reply } => {
-                let ids = self.revise(revision, turn);
-                turn.answer(reply, ids);
-            }
+            Message::Revise { revision, reply } => self.answered(turn, reply, |it, turn| it.revise(revision, turn)),
             Message::Sweep { order, once, reply } => {
-                let queued = self.sweep_once(*order, once, turn);
-                turn.answer(reply, queued);
+                self.answered(turn, reply, |it, turn| it.sweep_once(*order, once, turn));
             }
-            Message::Import { order, reply } => {
-                let fates = self.import(order, turn);
-                turn.answer(reply, fates);
-            }
+            Message::Import { order, reply } => self.answered(turn, reply, |it, turn| it.import(order, turn)),
             Message::Watch { change, line, reply } => {
                 turn.batch.watches.push(change);
                 turn.batch.notes.push(line);
                 turn.answer(reply, Ok(()));
             }
-            Message::Variable { change, reply } => {
-                let done = self.variable(change, turn);
-                turn.answer(reply, done);
-            }
+            Message::Variable { change, reply } => self.answered(turn, reply, |it, turn| it.variable(change, turn)),
             Message::Tag { ids, tag, take_off, reply } => {
-                let done = self.tag(ids, &tag, take_off, turn);
-                turn.answer(reply, done);
+                self.answered(turn, reply, |it, turn| it.tag(ids, &tag, take_off, turn));
             }
             Message::TakeOver { jobs, reply } => drop(reply.send(self.take_over(&jobs, turn))),
             Message::Keep { key, value } => turn.batch.meta.push((key, value)),
             Message::Note(lines) => turn.batch.notes.extend(lines),
             Message::Command { command, verb, skip_unfit, reply } => {
-                let jobs = self.command(command, verb, skip_unfit, turn);
-                turn.answer(reply, jobs);
+                self.answered(turn, reply, |it, turn| it.command(command, verb, skip_unfit, turn));
             }
             Message::FilePauses { pause, resume, note, reply } => {
                 let paused = self.file_pauses(pause, resume, turn);
@@ -311,6 +295,17 @@ impl Engine {
             }
             Message::Looked { until } => turn.batch.meta.push(("looked_at", until.0.to_string())),
         }
+    }
+
+    /// Does it; what came of it is told when it is on disk.
+    fn answered<T: 'static>(
+        &mut self,
+        turn: &mut Turn,
+        reply: Reply<T>,
+        done: impl FnOnce(&mut Engine, &mut Turn) -> Result<T, Problem>,
+    ) {
+        let answer = done(self, turn);
+        turn.answer(reply, answer);
     }
 
     /// Reads of the store that belong together.

@@ -30,7 +30,6 @@ mod pool;
 mod queue_edit;
 mod readings;
 mod reload;
-mod reports;
 mod results;
 mod same;
 mod script;

@@ -91,31 +91,14 @@ impl Narrator {
                 format!("Queue paused after {count} failed jobs in a row")
             }
             Event::QueueResumed => "Queue resumed by user".into(),
-            Event::GpuPaused { machine, index, by, .. } => {
-                format!("GPU {index}{} paused by {}", of_machine(*machine, names), actor(*by))
-            }
-            Event::GpuResumed { machine, index, by, .. } => {
-                format!("GPU {index}{} resumed by {}", of_machine(*machine, names), actor(*by))
-            }
+            Event::GpuPaused { .. } | Event::GpuResumed { .. } => return of_a_machine(event, names),
             // What is different about its GPUs is told by those who read them.
             Event::MachineRead(_) => return None,
-            Event::MachineAdded { machine, .. } => format!("Machine {} added by user", names.machine_name(*machine)),
-            Event::MachineMoved { machine, class } => {
-                let class = class.map_or("no class", |class| names.class_name(class));
-                format!("Machine {} moved to {class}", names.machine_name(*machine))
+            Event::MachineAdded { .. } | Event::MachineMoved { .. } | Event::MachinePaused { .. } => {
+                return of_a_machine(event, names);
             }
-            Event::MachinePaused { machine } => format!("Machine {} paused by user", names.machine_name(*machine)),
-            Event::MachineResumed { machine } => format!("Machine {} resumed by user", names.machine_name(*machine)),
-            Event::MachineQuarantined { machine, quarantine } => format!(
-                "Machine {} quarantined: {} different jobs failed on it one after another, {} last, while others completed elsewhere",
-                names.machine_name(*machine),
-                quarantine.failures,
-                quarantine.last
-            ),
-            Event::MachineLeaving { machine } => {
-                format!("Machine {} goes when its jobs have ended", names.machine_name(*machine))
-            }
-            Event::MachineRemoved { machine } => format!("Machine {} removed by user", names.machine_name(*machine)),
+            Event::MachineResumed { .. } | Event::MachineQuarantined { .. } => return of_a_machine(event, names),
+            Event::MachineLeaving { .. } | Event::MachineRemoved { .. } => return of_a_machine(event, names),
             Event::DiskFull { full: true } => "Disk full: no job is started until there is room".into(),
             Event::DiskFull { full: false } => "Disk has room again".into(),
             Event::Stopping => "Service stopping".into(),
@@ -168,6 +151,36 @@ impl Narrator {
         self.places.remove(&job);
         place
     }
+}
+
+/// What was done to a machine, or to a GPU of one.
+fn of_a_machine(event: &Event, names: &Names) -> Option<String> {
+    Some(match event {
+        Event::GpuPaused { machine, index, by, .. } => {
+            format!("GPU {index}{} paused by {}", of_machine(*machine, names), actor(*by))
+        }
+        Event::GpuResumed { machine, index, by, .. } => {
+            format!("GPU {index}{} resumed by {}", of_machine(*machine, names), actor(*by))
+        }
+        Event::MachineAdded { machine, .. } => format!("Machine {} added by user", names.machine_name(*machine)),
+        Event::MachineMoved { machine, class } => {
+            let class = class.map_or("no class", |class| names.class_name(class));
+            format!("Machine {} moved to {class}", names.machine_name(*machine))
+        }
+        Event::MachinePaused { machine } => format!("Machine {} paused by user", names.machine_name(*machine)),
+        Event::MachineResumed { machine } => format!("Machine {} resumed by user", names.machine_name(*machine)),
+        Event::MachineQuarantined { machine, quarantine } => format!(
+            "Machine {} quarantined: {} different jobs failed on it one after another, {} last, while others completed elsewhere",
+            names.machine_name(*machine),
+            quarantine.failures,
+            quarantine.last
+        ),
+        Event::MachineLeaving { machine } => {
+            format!("Machine {} goes when its jobs have ended", names.machine_name(*machine))
+        }
+        Event::MachineRemoved { machine } => format!("Machine {} removed by user", names.machine_name(*machine)),
+        _ => return None,
+    })
 }
 
 fn place(lease: &Lease, names: &Names) -> String {

@@ -22,6 +22,7 @@ use crate::backend::ssh::trouble::Trouble;
 use crate::backend::ssh::{Remote, Step};
 use crate::gpus::{self, Gpus};
 use crate::launch::Site;
+use crate::mirrors::Mirrors;
 use crate::names::Names;
 use crate::results::Away;
 use crate::store::JobRow;
@@ -184,12 +185,17 @@ impl LineState {
 }
 
 /// Lines by the names of machines, for those who read over them beside the engine.
-#[derive(Default)]
 pub struct Lines {
+    /// What came over them of logs.
+    pub mirrors: Mirrors,
     lines: RwLock<BTreeMap<MachineId, (String, Remote)>>,
 }
 
 impl Lines {
+    pub fn new(mirrors: Mirrors) -> Lines {
+        Lines { mirrors, lines: RwLock::default() }
+    }
+
     pub fn add(&self, id: MachineId, name: &str, remote: Remote) {
         self.lines.write().expect("nobody panics with it in hand").insert(id, (name.to_string(), remote));
     }

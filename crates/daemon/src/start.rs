@@ -21,7 +21,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
 use crate::config::{Config, ConfigFile, Overrides, Settings};
-use crate::engine::{Calls, Engine, Message};
+use crate::engine::{Calls, Engine, Message, messages};
 use crate::events::Events;
 use crate::gpus::Gpus;
 use crate::home::{HomeLock, Reserve, claim};
@@ -43,7 +43,7 @@ use crate::service_screen::ServiceScreen;
 use crate::state_file::{StateFile, View};
 use crate::store::{Readers, Store};
 use crate::web::Web;
-use crate::{clock, reports, watch_file};
+use crate::{clock, watch_file};
 
 /// Threads that read the database for clients; more would only stand in each other's way.
 const READING_THREADS: usize = 8;
@@ -125,7 +125,6 @@ struct Parts {
     session: Session,
     copier: Copier,
     lines: Arc<Lines>,
-    mirrors: Mirrors,
 }
 
 /// Where screen sessions are if screen's own folder cannot be used: their sockets need a short path as well.
@@ -165,15 +164,12 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     }
     let reload = Arc::new(Reload::new(home, settings, overrides, models, to_engine.clone()));
     let node = open_node(home, lock, to_engine.clone())?;
-    let mirrors = open_mirrors(to_engine.clone())?;
+    let lines = Arc::new(Lines::new(open_mirrors(to_engine.clone())?));
     let service = service_id(&store)?;
     let names = store.names().map_err(|error| error.problem())?;
     let copier = open_copier(to_engine.clone())?;
-    let (containment, memory_limits) = match node.containment() {
-        Containment::Cgroup(base) => ("cgroup", cgroup::limits_memory(&base)),
-        Containment::Session => ("session", false),
-    };
-    let (pool, lines) = (Pool::new(Member::own(node, Gpus::new(simulated)), names), Arc::new(Lines::default()));
+    let (containment, memory_limits) = contained(&node);
+    let pool = Pool::new(Member::own(node, Gpus::new(simulated)), names);
     let session = config.session;
     let jobs_file = config.jobs_file.clone().unwrap_or_else(|| home.default_jobs_file());
     let (events, readings) = (Arc::new(Events::new(clock::now())), Arc::new(Readings::new()));
@@ -185,7 +181,6 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         world,
         pool,
         lines: lines.clone(),
-        mirrors: mirrors.clone(),
         calls: Calls { controls: home.socket_dir().to_path_buf(), service, engine: to_engine.clone() },
         watched: None,
         copier: copier.clone(),
@@ -200,7 +195,6 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         leaves_jobs: false,
         variables,
     };
-    let containment = containment.into();
     Ok(Parts {
         engine,
         to_engine,
@@ -216,8 +210,15 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         session,
         copier,
         lines,
-        mirrors,
     })
+}
+
+/// How a job's processes are held together, and whether their memory can be limited.
+fn contained(node: &Node) -> (String, bool) {
+    match node.containment() {
+        Containment::Cgroup(base) => ("cgroup".into(), cgroup::limits_memory(&base)),
+        Containment::Session => ("session".into(), false),
+    }
 }
 
 /// The folder of jobs' logs, and the service's own.
@@ -281,7 +282,7 @@ fn open_node(home: &Home, lock: &HomeLock, engine: mpsc::Sender<Message>) -> Res
         guard: Some(guard),
     };
     let sink = move |report: NodeReport| {
-        for message in reports::messages(report) {
+        for message in messages(report) {
             // The engine is gone: the service is going down, and the next one will look for itself.
             let _ = engine.send(message);
         }
@@ -378,16 +379,14 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         watches: watches.clone(),
         copier: parts.copier,
         lines: parts.lines,
-        mirrors: parts.mirrors,
         web: Web::new(home, &parts.host),
         user_home: user_home(),
     });
     watch_config(home, &app);
     let ended = engine_thread(parts.engine);
     let (close, closed) = oneshot::channel::<()>();
-    let until_closed = async move { drop(closed.await) };
     begin_web(&app).await;
-    let server = axum::serve(listener, http::router(app)).with_graceful_shutdown(until_closed);
+    let server = axum::serve(listener, http::router(app)).with_graceful_shutdown(async move { drop(closed.await) });
     let server = tokio::spawn(server.into_future());
     if parts.session == Session::Screen {
         tokio::spawn(show_in_screen(screen, parts.to_engine.clone()));

@@ -141,6 +141,12 @@ pub struct EditArgs {
     /// Only this machine may run it; "" for any of its class
     #[arg(long, value_name = "NAME")]
     pub machine: Option<String>,
+    /// Runs it on the service's host, with a machine held for it
+    #[arg(long)]
+    pub driver: bool,
+    /// Takes the whole environment along to other machines
+    #[arg(long)]
+    pub export_env: bool,
     /// Lets it have paused GPUs too
     #[arg(long)]
     pub force: bool,
@@ -217,6 +223,8 @@ fn wanted(args: &EditArgs, raw: &[OsString]) -> Result<JobEdit, CliError> {
         ("screen", set(args.screen)),
         ("class", args.class.clone()),
         ("machine", args.machine.clone()),
+        ("driver", set(args.driver)),
+        ("export-env", set(args.export_env)),
         ("force", set(args.force)),
         ("conda", args.conda.clone()),
         ("venv", args.venv.clone()),

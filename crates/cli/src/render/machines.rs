@@ -140,8 +140,8 @@ mod tests {
         assert_eq!(
             list(&machines, true, PLAIN),
             "\
-MACHINE  STATE        CLASS    GPUS                CPUS  JOBS  ADDRESS   
-local    ready        default  2 x RTX 3090, 24GB  16    abc             
+MACHINE  STATE        CLASS    GPUS                CPUS  JOBS  ADDRESS
+local    ready        default  2 x RTX 3090, 24GB  16    abc
 gpu1     unreachable  big                          16          ann@gpu1  it does not answer; is it on?
 "
         );

@@ -326,11 +326,20 @@ mod tests {
             (Waiting::NoSuchRam { need_mib: 1 << 20, exist_mib: 24000 }, "needs 1024G of memory, there are 23.4G"),
             (Waiting::Cpus { need: 8, free: 2 }, "needs 8 CPUs: 2 of 16 free"),
             (Waiting::NoSuchCpus { need: 32, exist: 16 }, "needs 32 CPUs, there are 16"),
+            (Waiting::Next, "starts next"),
+        ];
+        for (waiting, text) in cases {
+            assert_eq!(said(waiting), text);
+        }
+    }
+
+    #[test]
+    fn machines_are_named_by_class_or_name() {
+        let cases = [
             (machines(Some("big"), None, 2), "no machine of class big takes jobs: 2 unreachable"),
             (machines(None, Some("box"), 1), "box is unreachable"),
             (Waiting::NoSuchMachines { class: Some("big".into()), machine: None }, "no machine is of class big"),
             (Waiting::NoSuchMachines { class: None, machine: Some("box".into()) }, "box is not in the pool any more"),
-            (Waiting::Next, "starts next"),
         ];
         for (waiting, text) in cases {
             assert_eq!(said(waiting), text);

@@ -205,6 +205,14 @@ fn to_type_while_waiting(waiting: &Waiting, why: &Why) -> Vec<(String, String)> 
             vec![line(format!("nexus edit {id} --cpus {exist}"), NEVER), remove]
         }
         Waiting::Gpus(_) | Waiting::Cpus { .. } | Waiting::Ram { .. } => in_the_way(why),
+        Waiting::Machines { .. } | Waiting::NoSuchMachines { .. } => about_machines(waiting, id, remove),
+        Waiting::Next => vec![line(format!("nexus show {id}"), "to look again: it starts at once")],
+    }
+}
+
+fn about_machines(waiting: &Waiting, id: &str, remove: (String, String)) -> Vec<(String, String)> {
+    let line = |command: String, what: &str| (command, what.to_string());
+    match waiting {
         Waiting::Machines { machine: Some(machine), unreachable: 0, .. } => {
             vec![line(format!("nexus machine resume {machine}"), "to let it take jobs again"), remove]
         }
@@ -221,7 +229,7 @@ fn to_type_while_waiting(waiting: &Waiting, why: &Why) -> Vec<(String, String)> 
             let class = class.as_deref().unwrap_or("default");
             vec![line(format!("nexus machine mv {class} MACHINE"), "to have one of that class"), remove]
         }
-        Waiting::Next => vec![line(format!("nexus show {id}"), "to look again: it starts at once")],
+        _ => vec![],
     }
 }
 

@@ -217,7 +217,7 @@ impl Engine {
                 }
             }
             News::Report(report) => {
-                for message in crate::reports::messages(report) {
+                for message in super::messages(report) {
                     self.take(message, turn, watch);
                 }
             }
@@ -299,7 +299,12 @@ impl Engine {
             // Its logs are brought here first.
             Backend::Ssh(remote) => {
                 for RunPlace { run, dir } in tidies {
-                    self.mirrors.finish(Ended { run, there: dir, here: self.dir_here(run), remote: remote.clone() });
+                    self.lines.mirrors.finish(Ended {
+                        run,
+                        there: dir,
+                        here: self.dir_here(run),
+                        remote: remote.clone(),
+                    });
                 }
             }
         }

@@ -38,7 +38,7 @@ impl super::App {
         let (job, missing) = (id.to_string(), Problem::NoLog { id: id.to_string(), attempt: Some(number) });
         let site = self.read(move |reader| reader.run_site(&job, number).map_err(|error| error.problem())).await?;
         let RunSite { run, machine, is_here, dir } = site.ok_or(missing)?;
-        if is_here || self.mirrors.is_whole(run) {
+        if is_here || self.lines.mirrors.is_whole(run) {
             return Ok(None);
         }
         let unreachable = |why: &str| Problem::Unreachable { machine: machine.clone(), why: why.to_string() };
@@ -51,16 +51,16 @@ impl super::App {
     /// Sees to it that what a run has printed so far is here. What comes back keeps it so; none where all of it is.
     pub(super) async fn brought(self: &Shared, id: &str, number: u32) -> Result<Option<Reading>, Problem> {
         let Some(Away { run, machine, here, there, remote }) = self.away(id, number).await? else { return Ok(None) };
-        let reading = self.mirrors.read(run, there, here, &remote);
+        let reading = self.lines.mirrors.read(run, there, here, &remote);
         let level = match reading {
             Some(mut reading) => reading.level().await.map(|()| Some(reading)),
             None => Ok(None),
         };
         // It may have ended meanwhile: then all of it is brought.
-        self.mirrors.whole(run).await;
+        self.lines.mirrors.whole(run).await;
         match level {
             Ok(reading) => Ok(reading),
-            Err(_) if self.mirrors.is_whole(run) => Ok(None),
+            Err(_) if self.lines.mirrors.is_whole(run) => Ok(None),
             Err(why) => Err(Problem::Unreachable { machine, why }),
         }
     }

@@ -61,7 +61,6 @@ use crate::engine::{Message, Reply};
 use crate::events::Events;
 use crate::import::Watches;
 use crate::metrics::Metrics;
-use crate::mirrors::Mirrors;
 use crate::names::Names;
 use crate::pool::{Lines, Pool};
 use crate::queue_edit::FileNotes;
@@ -99,7 +98,6 @@ pub struct App {
     pub watches: Arc<Watches>,
     pub copier: Copier,
     pub lines: Arc<Lines>,
-    pub mirrors: Mirrors,
     pub web: Web,
     /// Where jobs run whose folder goes without saying.
     pub user_home: String,

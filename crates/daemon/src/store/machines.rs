@@ -44,9 +44,17 @@ impl Store {
 }
 
 impl Writer<'_> {
-    /// What became of a machine. `new` has those that are added.
+    /// What became of a machine, or of a GPU of it. `new` has those that are added.
     pub(super) fn machine(&self, event: &Event, new: &[MachineRow]) -> rusqlite::Result<()> {
         match event {
+            Event::GpuPaused { machine, uuid, .. } => self.run(
+                "INSERT OR IGNORE INTO paused_gpus SELECT name, ?2 FROM machines WHERE n = ?1",
+                params![machine.0, uuid],
+            )?,
+            Event::GpuResumed { machine, uuid, .. } => self.run(
+                "DELETE FROM paused_gpus WHERE machine = (SELECT name FROM machines WHERE n = ?1) AND uuid = ?2",
+                params![machine.0, uuid],
+            )?,
             Event::MachineAdded { machine, standing } => match new.iter().find(|row| row.id == *machine) {
                 Some(row) => self.added(row, standing)?,
                 None => 0,

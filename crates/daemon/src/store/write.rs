@@ -241,17 +241,7 @@ impl<'a> Writer<'a> {
                 )?;
             }
             Event::Planned { run, lease, at } => self.planned(*run, lease, *at, batch)?,
-            Event::Running { run, pid, at } => {
-                self.run(
-                    "UPDATE jobs SET state = 'running', started_at = ?2 WHERE id = ?1",
-                    params![run.job.as_str(), at.0],
-                )?;
-                self.run(
-                    "UPDATE runs SET pid = ?3, started_at = ?4
-                     WHERE n = (SELECT n FROM jobs WHERE id = ?1) AND number = ?2",
-                    params![run.job.as_str(), run.number, pid, at.0],
-                )?;
-            }
+            Event::Running { run, pid, at } => self.running(*run, *pid, *at)?,
             Event::StopAsked { run, cause } => {
                 let word = match cause {
                     StopCause::User => "user",
@@ -283,19 +273,9 @@ impl<'a> Writer<'a> {
                 self.set_meta("queue", &format!("paused after {count}"))?;
             }
             Event::QueueResumed => drop(self.set_meta("queue", "running")?),
-            Event::GpuPaused { machine, uuid, .. } => {
-                self.run(
-                    "INSERT OR IGNORE INTO paused_gpus SELECT name, ?2 FROM machines WHERE n = ?1",
-                    params![machine.0, uuid],
-                )?;
-            }
-            Event::GpuResumed { machine, uuid, .. } => {
-                self.run(
-                    "DELETE FROM paused_gpus WHERE machine = (SELECT name FROM machines WHERE n = ?1) AND uuid = ?2",
-                    params![machine.0, uuid],
-                )?;
-            }
-            Event::MachineAdded { .. }
+            Event::GpuPaused { .. }
+            | Event::GpuResumed { .. }
+            | Event::MachineAdded { .. }
             | Event::MachineMoved { .. }
             | Event::MachinePaused { .. }
             | Event::MachineResumed { .. }
@@ -304,6 +284,16 @@ impl<'a> Writer<'a> {
             | Event::MachineRemoved { .. } => self.machine(event, &batch.machines)?,
             Event::MachineRead(_) | Event::DiskFull { .. } | Event::Stopping => {}
         }
+        Ok(())
+    }
+
+    fn running(&self, run: RunId, pid: u32, at: Time) -> rusqlite::Result<()> {
+        self.run("UPDATE jobs SET state = 'running', started_at = ?2 WHERE id = ?1", params![run.job.as_str(), at.0])?;
+        self.run(
+            "UPDATE runs SET pid = ?3, started_at = ?4
+             WHERE n = (SELECT n FROM jobs WHERE id = ?1) AND number = ?2",
+            params![run.job.as_str(), run.number, pid, at.0],
+        )?;
         Ok(())
     }
 

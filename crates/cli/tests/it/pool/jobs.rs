@@ -165,5 +165,5 @@ fn a_stop_does_not_wait_for_a_machine_that_is_lost() {
 fn a_dry_run_names_the_machine() {
     let (_ssh, nexus) = pool(1, 1);
     let would = nexus.json(&["add", "--dry-run", "--json", "true"]);
-    assert_eq!((&would[0]["machine"], &would[0]["gpus"][0]), (&"host1".into(), &0.into()), "{would}");
+    assert_eq!((&would["jobs"][0]["machine"], &would["jobs"][0]["gpus"][0]), (&"host1".into(), &0.into()), "{would}");
 }

@@ -37,10 +37,10 @@ fn without_a_service_it_reads_the_file_and_makes_nothing() {
     assert_eq!(nexus.ok(&["config", "path"]), nexus.home().join("config.toml").display().to_string());
     assert_eq!(nexus.ok(&["config", "get", "paths.log_dir"]), nexus.home().join("logs").display().to_string());
     assert!(!nexus.home().exists());
-    nexus.config("[jobs]\n\ngrace = \"3s\"\n[ssh]\nargs = [\"-4\"]\n");
+    nexus.config("[jobs]\n\ngrace = \"3s\"\n[log]\nlevel = \"debug\"\n");
     let seen = nexus.ok(&["config"]);
     assert!(seen.lines().any(|line| line.split_whitespace().eq(["jobs.grace", "3s", "line", "3"])), "{seen}");
-    let later = ["ssh.args", "-4", "line", "5", "not", "used", "yet"];
+    let later = ["log.level", "debug", "line", "5", "not", "used", "yet"];
     assert!(seen.lines().any(|line| line.split_whitespace().eq(later)), "{seen}");
     nexus.config("[jobs]\ngrace = 3\n");
     assert!(nexus.fails(1, &["config"]).contains("line 2 is wrong"));

@@ -84,7 +84,7 @@ fn gpus_that_do_not_exist_are_named_and_nothing_is_done() {
         let said = nexus.fails(1, &[verb, "0,7-8"]);
         assert_eq!(said, "error: there is no GPU 7,8\nthere are GPUs 0,1\nhint: nexus gpus\n");
         let said = nexus.fails(1, &[verb, "box:0"]);
-        assert_eq!(said, "error: machine cannot be box\nmachines are local\n");
+        assert_eq!(said, "error: there is no machine box\nhint: nexus machine ls, nexus machine add [user@]host\n");
         for bad in ["0,", "1-", "3-1", "128"] {
             let said = nexus.fails(2, &[verb, bad]);
             assert!(said.starts_with(&format!("error: nexus {verb} {bad} is no list of GPUs\n")), "{said}");

@@ -5,8 +5,8 @@ use nexus_core::run::Outcome;
 use nexus_core::time::Time;
 use nexus_node::Report as NodeReport;
 
+use super::Message;
 use crate::clock;
-use crate::engine::Message;
 
 /// A node's report as the engine takes it.
 pub fn messages(report: NodeReport) -> Vec<Message> {
