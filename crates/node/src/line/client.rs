@@ -170,3 +170,63 @@ impl Shared {
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name(name.to_owned()).stack_size(STACK).spawn(work).map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Takes so many bytes, then breaks.
+    struct Breaks(usize);
+
+    impl Write for Breaks {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::BrokenPipe)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn pong() -> Vec<u8> {
+        frames::message(&FromNode::Pong { asked_at_ms: 1, at_ms: 2 }).unwrap()
+    }
+
+    #[test]
+    fn the_loss_is_told_once_and_nothing_behind_it() {
+        let (mut node, reader) = std::os::unix::net::UnixStream::pair().unwrap();
+        let (told, heard) = mpsc::channel();
+        let line = Line::open(reader, Breaks(100), move |heard| told.send(heard).unwrap());
+        node.write_all(&[frames::MAGIC, &pong()].concat()).unwrap();
+        assert!(matches!(heard.recv().unwrap(), Heard::Said(FromNode::Pong { .. })));
+        let mut channel = line.open_stream(Stream::File { path: "x".into(), from: 0 }).unwrap();
+        line.send(&ToNode::Observe { runs: vec![] });
+        line.send(&ToNode::Observe { runs: vec![] });
+        let Heard::Lost(why) = heard.recv().unwrap() else { panic!("it goes on") };
+        assert_eq!(why, "failed to write to the node: broken pipe");
+        assert_eq!(channel.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::ConnectionAborted);
+        // The other half breaks as well, and the node had more to say.
+        node.write_all(&pong()).unwrap();
+        drop((node, line));
+        assert_eq!(heard.recv_timeout(Duration::from_secs(60)).unwrap_err(), mpsc::RecvTimeoutError::Disconnected);
+    }
+
+    #[test]
+    fn a_node_that_sends_more_than_was_granted_is_lost() {
+        let chunk = frames::chunk(1, &[0; frames::LONGEST_CHUNK]);
+        let (mut node, reader) = std::os::unix::net::UnixStream::pair().unwrap();
+        let (told, heard) = mpsc::channel();
+        let line = Line::open(reader, io::sink(), move |heard| told.send(heard).unwrap());
+        let _channel = line.open_stream(Stream::File { path: "x".into(), from: 0 }).unwrap();
+        node.write_all(frames::MAGIC).unwrap();
+        for _ in 0..5 {
+            node.write_all(&chunk).unwrap();
+        }
+        let Heard::Lost(why) = heard.recv().unwrap() else { panic!("it goes on") };
+        assert_eq!(why, "failed to read what the node says: channel 1 carries more than was granted");
+    }
+}

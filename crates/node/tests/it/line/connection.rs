@@ -2,16 +2,17 @@
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use nexus_api::run_dir::{ExitRecord, RunSpec};
 use nexus_node::line::serve::{self, ServeOptions};
-use nexus_node::line::{FromNode, Heard, Hello, Line, Stream, ToNode};
+use nexus_node::line::{Channel, FromNode, Heard, Hello, Line, Stream, ToNode};
 use nexus_node::{Report, RunPlace};
 
 use crate::stage::{PATIENCE, id, spec_in, wait_until};
@@ -119,7 +120,7 @@ impl Connection {
         let mut process = command.spawn().unwrap();
         let (input, output): (ChildStdin, _) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
         let raw = OwnedFd::from(input);
-        let (told, heard) = channel();
+        let (told, heard) = mpsc::channel();
         let told = Mutex::new(told);
         let writer = File::from(raw.try_clone().unwrap());
         let line = Line::open(output, writer, move |heard| drop(told.lock().unwrap().send(heard)));
@@ -226,16 +227,26 @@ impl Connection {
         self.line.close();
         let code = self.code();
         let mut said = String::new();
-        std::io::Read::read_to_string(&mut stderr.unwrap(), &mut said).unwrap();
+        stderr.unwrap().read_to_string(&mut said).unwrap();
         (code, said)
     }
 
     /// All bytes of a stream.
     pub fn read(&self, stream: Stream) -> std::io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut self.line.open_stream(stream)?, &mut bytes)?;
-        Ok(bytes)
+        read_all(&self.line.open_stream(stream)?)
     }
+}
+
+/// Reads a stream to its end, which comes.
+pub fn read_all(mut channel: &Channel) -> std::io::Result<Vec<u8>> {
+    std::thread::scope(|scope| {
+        let (done, is_done) = mpsc::channel();
+        scope.spawn(move || is_done.recv_timeout(PATIENCE).is_err().then(|| channel.close()));
+        let mut bytes = Vec::new();
+        let read = channel.read_to_end(&mut bytes);
+        done.send(()).unwrap();
+        read.map(|_| bytes)
+    })
 }
 
 pub fn text(path: &Path) -> String {

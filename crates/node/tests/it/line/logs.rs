@@ -12,13 +12,18 @@ use super::connection::{Connection, Machine};
 use crate::stage::{exited, wait_until};
 
 /// Both streams in the order of arrival, each byte with its stream.
-fn read(dir: &Path) -> Vec<(bool, u8)> {
-    let mut reader = LogReader::open(dir, Which::Both).unwrap();
-    let mut all = Vec::new();
+type Output = Vec<(bool, u8)>;
+
+fn read(dir: &Path) -> Output {
+    let mut all = Output::new();
+    read_on(&mut LogReader::open(dir, Which::Both).unwrap(), &mut all);
+    all
+}
+
+fn read_on(reader: &mut LogReader, all: &mut Output) {
     while let Some(chunk) = reader.read_next(1 << 20).unwrap() {
         all.extend(chunk.bytes.into_iter().map(|byte| (chunk.stderr, byte)));
     }
-    all
 }
 
 fn stream(dir: &Path, had: [u64; 2], follow: bool) -> Stream {
@@ -42,31 +47,39 @@ fn a_copy_that_follows_is_right_at_every_moment() {
     let (from, to) = (machine.run_dir("aaa.1"), machine.path("copy"));
     // The stream is there before the run's directory is.
     let channel = connection.line.open_stream(stream(&from, [0; 2], true)).unwrap();
-    let is_level = AtomicBool::new(false);
-    let mut snapshots = Vec::new();
+    let (is_level, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
     let mut kept = LogCopy::open(&to).unwrap();
+    let (mut snapshots, mut followed) = (Vec::new(), Output::new());
     std::thread::scope(|scope| {
         let keeping = scope.spawn(|| kept.keep_up(&channel, || is_level.store(true, Ordering::Relaxed)));
         wait_until("it to be level", || is_level.load(Ordering::Relaxed));
+        // One who reads along all the time, as `nexus logs -f` does, and one who comes anew each time.
+        scope.spawn(|| {
+            let mut reader = LogReader::open(&to, Which::Both).unwrap();
+            while !is_over.load(Ordering::Relaxed) {
+                read_on(&mut reader, &mut followed);
+            }
+            read_on(&mut reader, &mut followed);
+        });
         let text = "i=0; while [ $i -lt 400 ]; do echo out $i; echo err $i >&2; i=$((i+1)); done;
             head -c 300000 /dev/zero | tr '\\0' x; echo end >&2";
-        connection.start(machine.shell("aaa.1", text));
-        let mut is_over = false;
+        assert_eq!(connection.run(machine.shell("aaa.1", text)).status, exited(0));
+        let whole = read(&from).len();
         wait_until("all of it", || {
             snapshots.push(read(&to));
-            is_over = is_over || from.join("exit.json").exists();
-            is_over && snapshots.last() == Some(&read(&from))
+            snapshots.last().is_some_and(|snapshot| snapshot.len() == whole)
         });
+        is_over.store(true, Ordering::Relaxed);
         channel.close();
         assert!(keeping.join().unwrap().is_err(), "it was closed here");
     });
-    assert_eq!(connection.end_of("aaa.1").status, exited(0));
     let whole = read(&from);
     assert!(whole.len() > 300_000);
-    for snapshot in &snapshots {
+    for snapshot in snapshots.iter().chain([&followed]) {
         let differs = snapshot.iter().zip(&whole).position(|(copied, original)| copied != original);
         assert_eq!((differs, snapshot.len() <= whole.len()), (None, true), "of {}", snapshot.len());
     }
+    assert_eq!(followed.len(), whole.len());
     assert_eq!(copy(&connection, &from, &to), kept.had());
 }
 

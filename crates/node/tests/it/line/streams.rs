@@ -8,7 +8,7 @@ use nexus_api::terminal::{FORMAT, FromShim, FromViewer, ViewerHello};
 use nexus_node::left::{Plan, Sources, Trouble, What};
 use nexus_node::line::{Channel, Last, Stream};
 
-use super::connection::{Connection, Machine};
+use super::connection::{Connection, Machine, read_all};
 use crate::stage::wait_until;
 
 fn file(path: PathBuf) -> Stream {
@@ -42,9 +42,7 @@ fn a_slow_reader_holds_up_nobody_and_nothing_piles_up() {
     let (node, own) = (resident_kib(connection.hello.pid), resident_kib(std::process::id()));
     // Twenty windows of 256 KiB on either side, and the one file that was read whole here.
     assert!(node < 64 << 10 && own < 512 << 10, "{node} KiB, {own} KiB");
-    let mut rest = Vec::new();
-    slow.pop().unwrap().read_to_end(&mut rest).unwrap();
-    assert_eq!(rest.len() as u64, BYTES);
+    assert_eq!(read_all(&slow.pop().unwrap()).unwrap().len() as u64, BYTES);
     let before = threads(&connection);
     drop(slow);
     wait_until("their threads to end", || threads(&connection) + 19 <= before);
