@@ -62,7 +62,7 @@ impl Engine {
         }
         let class = self.class(new.class.as_deref().unwrap_or(DEFAULT_CLASS), turn);
         let standing = Standing { class: Some(class), ..Standing::default() };
-        let command = Command::AddMachine { machine, standing: standing.clone() };
+        let command = Command::AddMachine { machine, standing };
         let events = apply::command(&mut self.world, command, clock::now());
         turn.batch.events.extend(events.map_err(|refusal| self.refused(refusal, "add"))?);
         self.pool.names.add_machine(&new.name, machine);
@@ -118,12 +118,9 @@ impl Engine {
             self.call(row.clone());
         }
         for event in &turn.batch.events {
-            match event {
-                Event::MachineRemoved { machine } => {
-                    self.lines.remove(*machine);
-                    self.pool.members.remove(machine);
-                }
-                _ => {}
+            if let Event::MachineRemoved { machine } = event {
+                self.lines.remove(*machine);
+                self.pool.members.remove(machine);
             }
         }
     }

@@ -283,7 +283,11 @@ impl Caller {
     fn listener(&self) -> Box<dyn Fn(Heard) + Send + Sync> {
         let (sink, offset) = (self.sink.clone(), self.offset_ms.clone());
         let to_self = Mutex::new(self.to_self.clone());
-        let tell = move |ask| drop(to_self.lock().map(|to_self| to_self.send(ask)));
+        let tell = move |ask| {
+            let to_self = to_self.lock().expect("nobody panics while they send");
+            // Its thread has ended: so has the line.
+            let _ = to_self.send(ask);
+        };
         Box::new(move |heard| match heard {
             Heard::Said(FromNode::Report(report)) => {
                 sink(News::Report(by_our_clock(report, offset.load(Ordering::Relaxed))));

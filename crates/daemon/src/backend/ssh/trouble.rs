@@ -28,7 +28,7 @@ impl Trouble {
                 hint: Some(known.hint.replace("ADDRESS", address)),
                 lasts: known.lasts,
             },
-            None => match said.lines().map(str::trim).filter(|line| !line.is_empty()).next_back() {
+            None => match said.lines().map(str::trim).rfind(|line| !line.is_empty()) {
                 Some(line) => Trouble { why: cut(line), hint: Some(by_hand(address)), lasts: false },
                 None => Trouble { why: "the line was closed".into(), hint: Some(by_hand(address)), lasts: false },
             },
