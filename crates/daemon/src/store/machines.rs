@@ -64,7 +64,7 @@ impl Writer<'_> {
             }
             Event::MachinePaused { machine } => self.run("UPDATE machines SET paused = 1 WHERE n = ?1", [machine.0])?,
             Event::MachineResumed { machine } => {
-                self.run("UPDATE machines SET paused = 0, quarantine = NULL, leaving = 0 WHERE n = ?1", [machine.0])?
+                self.run("UPDATE machines SET paused = 0, quarantine = NULL WHERE n = ?1", [machine.0])?
             }
             Event::MachineQuarantined { machine, quarantine } => self.run(
                 "UPDATE machines SET quarantine = ?2 WHERE n = ?1",
