@@ -241,10 +241,7 @@ impl Engine {
                 self.report(report, turn, watch);
             }
             Message::Copied(ended) => self.copy_ended(ended, turn, watch),
-            Message::Tidied(run) => {
-                self.lines.mirrors.forget(run);
-                watch.tidied.push(run);
-            }
+            Message::Tidied(run) => watch.tidied.push(run),
             Message::Gpus(reading) => self.gpus_read(MachineId::LOCAL, reading, turn, watch),
             Message::Config(config) => self.follow(*config, turn, watch),
             Message::Log(lines) => self.log.write(&lines),
@@ -379,12 +376,13 @@ impl Engine {
         for event in &turn.batch.events {
             watch.seen.event(event);
         }
+        turn.batch.tidied.iter().for_each(|run| self.lines.mirrors.forget(*run));
+        self.keep_members(&turn);
         if turn.batch.events.contains(&Event::DiskFull { full: false }) {
             self.reserve.keep();
         }
         if watch.rest_until.is_none_or(|at| at <= Instant::now()) {
             watch.rest_until = None;
-            self.keep_members(&turn);
             let effects = reconcile(&self.world, &mut watch.seen);
             self.act(effects, watch);
         }

@@ -17,7 +17,8 @@ impl Away {
     pub fn plan(&self, sources: &Sources) -> Result<Plan, Trouble> {
         let asked = self.0.open(Stream::Plan { sources: sources.clone() });
         let answer = asked.and_then(|channel| channel.answer::<Result<Plan, Trouble>>());
-        answer.map_err(|error| unread(&sources.own, error))?
+        // What a machine says is not believed: its names become paths here.
+        answer.map_err(|error| unread(&sources.own, error))??.checked(&sources.own)
     }
 
     pub fn open(&self, path: &Path) -> Result<FileThere, Trouble> {

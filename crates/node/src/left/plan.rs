@@ -85,6 +85,24 @@ impl Plan {
         Ok(plan)
     }
 
+    /// As another machine made it, and only if nothing of it would lie elsewhere: no name leads up, and each is in folders
+    /// that are part of it, never behind a link.
+    pub fn checked(self, of: &Path) -> Result<Plan, Trouble> {
+        let is_plain = |name: &Path| {
+            let parts_are = name.components().all(|part| matches!(part, Component::Normal(_)));
+            parts_are && !name.as_os_str().is_empty()
+        };
+        let is_folder = |name: &Path| self.items.get(name).is_some_and(|item| item.what == What::Folder);
+        let lies_here = |name: &Path| {
+            let mut above = name.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
+            is_plain(name) && above.all(is_folder)
+        };
+        match self.items.keys().find(|name| !lies_here(name)) {
+            Some(name) => Err(leads_out(name.clone(), of)),
+            None => Ok(self),
+        }
+    }
+
     /// Something that was named: all of it, with what is in it.
     fn add(&mut self, source: Source, to: Option<&Path>) -> Result<(), Trouble> {
         // A link that was named stands for what it leads to.
@@ -277,4 +295,25 @@ fn real(path: &Path) -> io::Result<PathBuf> {
 fn read(path: &Path) -> impl FnOnce(io::Error) -> Trouble + use<> {
     let path = path.to_path_buf();
     |source| Trouble::Read { path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_of_a_machine_that_lies_is_refused() {
+        let item = |what| Item { from: "/there".into(), what, mode: 0o644, modified: (0, 0) };
+        let plan = |items: Vec<(&str, What)>| {
+            let items = items.into_iter().map(|(name, what)| (PathBuf::from(name), item(what))).collect();
+            Plan { items, bytes: 0 }.checked(Path::new("/own")).is_ok()
+        };
+        let (file, link) = (|| What::File { bytes: 1 }, || What::Link { to: "/etc".into() });
+        assert!(plan(vec![("a", What::Folder), ("a/b", What::Folder), ("a/b/c", file()), ("l", link())]));
+        for name in ["../x", "/etc/x", "a/../../x", "", "."] {
+            assert!(!plan(vec![("a", What::Folder), (name, file())]), "{name}");
+        }
+        assert!(!plan(vec![("a", link()), ("a/x", file())]), "behind a link");
+        assert!(!plan(vec![("a/x", file())]), "in a folder that is not part of it");
+    }
 }
