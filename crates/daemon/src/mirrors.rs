@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use nexus_api::run_dir::LAST_LINES;
@@ -51,6 +51,8 @@ pub struct Mirrors {
 
 struct Shared {
     books: Mutex<Books>,
+    /// One of those that are followed has its channel, or is over.
+    changed: Condvar,
     /// Changes whenever a copy became whole, or could not.
     settled: watch::Sender<u64>,
     complain: Complain,
@@ -89,7 +91,12 @@ pub struct Reading {
 impl Mirrors {
     pub fn start(complain: Complain) -> io::Result<Mirrors> {
         let (queue, ended) = channel();
-        let shared = Arc::new(Shared { books: Mutex::default(), settled: watch::Sender::new(0), complain });
+        let shared = Arc::new(Shared {
+            books: Mutex::default(),
+            changed: Condvar::new(),
+            settled: watch::Sender::new(0),
+            complain,
+        });
         let ended = Arc::new(Mutex::new(ended));
         for _ in 0..THREADS {
             let (shared, ended) = (shared.clone(), ended.clone());
@@ -134,6 +141,7 @@ impl Mirrors {
             if let Some(followed) = shared.books().followed.remove(&run) {
                 followed.stage.send_replace(Stage::Over(over));
             }
+            shared.changed.notify_all();
         };
         let thread = std::thread::Builder::new().name("nexus-mirror".into()).stack_size(STACK);
         if let Err(error) = thread.spawn(follow)
@@ -193,6 +201,7 @@ impl Shared {
             Some(followed) => followed.channel = Some(channel.clone()),
             None => return Ok(()),
         }
+        self.changed.notify_all();
         copy.keep_up(&channel, || {
             if let Some(followed) = self.books().followed.get(&run) {
                 followed.stage.send_replace(Stage::Level);
@@ -227,20 +236,12 @@ impl Shared {
 
     /// A copy has one writer.
     fn end_following(&self, run: RunId) {
-        loop {
-            let mut stage = {
-                let books = self.books();
-                let Some(followed) = books.followed.get(&run) else { return };
-                if let Some(channel) = &followed.channel {
-                    channel.close();
-                }
-                followed.stage.subscribe()
-            };
-            // It opens its channel within moments, or is over.
-            let until = std::time::Instant::now() + Duration::from_millis(20);
-            while std::time::Instant::now() < until && !matches!(*stage.borrow_and_update(), Stage::Over(_)) {
-                std::thread::sleep(Duration::from_millis(2));
+        let mut books = self.books();
+        while let Some(followed) = books.followed.get(&run) {
+            if let Some(channel) = &followed.channel {
+                channel.close();
             }
+            books = self.changed.wait(books).expect("nobody panics with the books in hand");
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Jobs on other machines, as if they were here.
 
-use std::time::Duration;
-
 use nexus_testkit::{Nexus, until};
 
 use super::machines::{in_state, pool};
@@ -76,7 +74,11 @@ fn a_lost_line_ends_nothing_and_says_so() {
     let waiting = nexus.job(&waits)["waiting"].clone();
     assert_eq!((&waiting["kind"], &waiting["unreachable"]), (&"machines".into(), &1.into()));
     // It ends while nobody is there to hear it.
-    std::thread::sleep(Duration::from_secs(3));
+    let there = ssh.home(1).join("nodes");
+    until("it has ended there", || {
+        let nodes = std::fs::read_dir(&there).ok()?.flatten();
+        nodes.map(|node| node.path().join(format!("logs/job_{id}/exit.json"))).find(|record| record.exists())
+    });
     ssh.power_on(1);
     assert_eq!(nexus.ended(&id)["exit_code"], 9);
     assert_eq!(printed(&nexus, &id), "survived\n");

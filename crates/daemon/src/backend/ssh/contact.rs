@@ -14,6 +14,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -157,15 +158,14 @@ pub fn contact(order: &Order, binary: &Binary, step: &dyn Fn(Step)) -> Result<Co
     let (Some(writer), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
         return Err(Trouble::passing("ssh was started without its streams"));
     };
-    listen(stderr, said.clone());
+    let all_said = listen(stderr, said.clone());
     let mut contact = Contact { ssh: Ssh { child, said }, reader: Incoming::new(stdout), writer };
     match contact.shake_hands(&token, binary, step) {
         Ok(()) => Ok(contact),
         Err(Broken::Trouble(trouble)) => Err(trouble),
         Err(Broken::Ended) => {
-            // Its last words are on their way.
-            let _ = contact.ssh.child.wait();
-            std::thread::sleep(LAST_WORDS);
+            // Its last words are on their way. What else it started may keep the stream open.
+            let _ = all_said.recv_timeout(LAST_WORDS);
             Err(Trouble::read(&contact.ssh.said(), &order.address.to_string()))
         }
         Err(Broken::Silent) => Err(Trouble {
@@ -176,8 +176,8 @@ pub fn contact(order: &Order, binary: &Binary, step: &dyn Fn(Step)) -> Result<Co
     }
 }
 
-/// For the thread that collects them.
-const LAST_WORDS: Duration = Duration::from_millis(50);
+/// How long an end is waited for that says why.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// How shaking hands can fail.
 enum Broken {
@@ -269,8 +269,9 @@ fn token() -> String {
     format!("nexus-{:016x}", RandomState::new().build_hasher().finish())
 }
 
-/// Collects what comes, the last of it.
-fn listen(mut stderr: impl Read + Send + 'static, said: Arc<Mutex<Vec<u8>>>) {
+/// Collects what comes, the last of it. The channel is closed when all has come.
+fn listen(mut stderr: impl Read + Send + 'static, said: Arc<Mutex<Vec<u8>>>) -> Receiver<()> {
+    let (until_the_end, all_said) = channel::<()>();
     let collect = move || {
         let mut piece = [0; 1024];
         while let Ok(length @ 1..) = stderr.read(&mut piece) {
@@ -279,9 +280,11 @@ fn listen(mut stderr: impl Read + Send + 'static, said: Arc<Mutex<Vec<u8>>>) {
             let over = said.len().saturating_sub(MOST_SAID);
             said.drain(..over);
         }
+        drop(until_the_end);
     };
     // Without a thread nobody tells why a line broke; it still does its work.
     let _ = std::thread::Builder::new().name("nexus-ssh-said".into()).stack_size(64 << 10).spawn(collect);
+    all_said
 }
 
 fn wait(what: &impl AsFd, flags: PollFlags, until: Instant) -> Result<(), Broken> {
