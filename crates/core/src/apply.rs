@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, VecDeque};
 use crate::event::{Event, NewJob, Parent, PausedBy, QueuePause, Requeue};
 use crate::ids::{ClassId, JobId, MachineId, RunId};
 use crate::job::{End, Failure, Job, KillReason, Place, State};
-use crate::machine::{Machine, Standing};
+use crate::machine::{Machine, SetUp, Standing};
 use crate::policy::Policy;
 use crate::request::{GpuSet, Raise};
 use crate::run::{Outcome, Phase, Run, StopCause};
@@ -61,6 +61,12 @@ pub enum Command {
         machines: Vec<MachineId>,
         class: Option<ClassId>,
     },
+    /// Jobs that are in the queue make a machine ready for a class. `begin`: the first of them, and when it may start.
+    SetUpMachine {
+        machine: MachineId,
+        set_up: SetUp,
+        begin: Option<(JobId, Time)>,
+    },
     /// Give these machines no new job; what runs there goes on.
     PauseMachines {
         machines: Vec<MachineId>,
@@ -100,6 +106,7 @@ impl Command {
             | Command::FilePauses { .. }
             | Command::AddMachine { .. }
             | Command::MoveMachines { .. }
+            | Command::SetUpMachine { .. }
             | Command::PauseMachines { .. }
             | Command::ResumeMachines { .. }
             | Command::RemoveMachine { .. }
@@ -200,6 +207,7 @@ pub fn command(world: &mut World, command: Command, now: Time) -> Result<Vec<Eve
         }
         Command::AddMachine { machine, standing } => machines::add(world, machine, standing),
         Command::MoveMachines { machines, class } => machines::moved(world, &machines, class)?,
+        Command::SetUpMachine { machine, set_up, begin } => machines::set_up(world, machine, set_up, begin)?,
         Command::PauseMachines { machines } => machines::pause(world, &machines)?,
         Command::ResumeMachines { machines } => machines::resume(world, &machines)?,
         Command::RemoveMachine { machine, drain, kill } => machines::remove(world, machine, drain || kill, kill, now)?,
@@ -432,6 +440,9 @@ fn record(world: &mut World, events: Vec<Event>, now: Time) -> Vec<Event> {
             at: now,
         }));
         world.record(&event);
+        if let Event::JobEnded { job, end: End::Completed, .. } = &event {
+            coming.extend(machines::ready(world, *job));
+        }
         if let (Event::JobEnded { .. }, Some(sweep)) = (&event, sweep) {
             coming.extend(sweeps::stopped(world, sweep));
         }

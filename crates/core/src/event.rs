@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::ids::{ClassId, JobId, MachineId, RunId, SweepId};
 use crate::job::{End, Place};
-use crate::machine::{Machine, Quarantine, Standing};
+use crate::machine::{Machine, Quarantine, SetUp, Standing};
 use crate::request::{Raise, Request, Same};
 use crate::run::{Lease, Outcome, StopCause};
 use crate::sweep::{InSweep, Stopped};
@@ -24,6 +24,11 @@ pub enum Event {
     },
     Released {
         job: JobId,
+    },
+    /// It does not start before this time.
+    Delayed {
+        job: JobId,
+        until: Time,
     },
     /// Put first.
     Moved {
@@ -120,6 +125,11 @@ pub enum Event {
     MachineMoved {
         machine: MachineId,
         class: Option<ClassId>,
+    },
+    /// It is of no class until its set-up is done.
+    MachineSetUp {
+        machine: MachineId,
+        set_up: SetUp,
     },
     MachinePaused {
         machine: MachineId,

@@ -57,7 +57,7 @@ impl<'a> Explainer<'a> {
             }
             // Its wait may be over: then it stands in the queue already.
             State::Queued { not_before: Some(until) } if !self.is_ready(job.request, id) => {
-                Some(Waiting::Retry { until })
+                Some(if job.runs == 0 { Waiting::Delayed { until } } else { Waiting::Retry { until } })
             }
             State::Queued { .. } => Some(self.request(&job.request, self.world.longest(job))),
         }

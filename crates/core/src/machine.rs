@@ -39,6 +39,8 @@ impl Default for Machine {
 pub struct Standing {
     /// None while it is set up: it takes only jobs that name it.
     pub class: Option<ClassId>,
+    /// Kept after a set-up that failed, until it is moved or set up again.
+    pub set_up: Option<SetUp>,
     /// Somebody paused it: what runs there goes on.
     pub paused: bool,
     pub quarantine: Option<Quarantine>,
@@ -48,8 +50,16 @@ pub struct Standing {
 
 impl Default for Standing {
     fn default() -> Standing {
-        Standing { class: Some(ClassId::DEFAULT), paused: false, quarantine: None, leaving: false }
+        Standing { class: Some(ClassId::DEFAULT), set_up: None, paused: false, quarantine: None, leaving: false }
     }
+}
+
+/// Jobs make a machine ready for a class, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetUp {
+    /// It joins this class when the last of them has completed.
+    pub class: ClassId,
+    pub last: JobId,
 }
 
 /// Different jobs failed there one after another, while others completed elsewhere.

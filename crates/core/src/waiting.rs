@@ -22,6 +22,10 @@ pub enum Waiting {
         running: u64,
         limit: u32,
     },
+    /// It was told to begin later.
+    Delayed {
+        until: Time,
+    },
     /// The wait before a retry.
     Retry {
         until: Time,

@@ -280,6 +280,9 @@ impl World {
                 self.change(*job, |job| job.state = State::Held, Some(left));
             }
             Event::Released { job } => self.change(*job, |job| job.state = State::Queued { not_before: None }, None),
+            Event::Delayed { job, until } => {
+                self.change(*job, |job| job.state = State::Queued { not_before: Some(*until) }, None);
+            }
             Event::Moved { job, place } | Event::Placed { job, place } => {
                 self.next_front_turn = self.next_front_turn.min(place.turn - 1);
                 self.change(*job, |job| job.place = *place, None);
@@ -313,7 +316,12 @@ impl World {
             Event::GpuPaused { machine, uuid, .. } => self.pause_gpu(*machine, uuid, true),
             Event::GpuResumed { machine, uuid, .. } => self.pause_gpu(*machine, uuid, false),
             Event::MachineAdded { machine, standing } => self.stand(*machine, |it| *it = *standing),
-            Event::MachineMoved { machine, class } => self.stand(*machine, |it| it.class = *class),
+            Event::MachineMoved { machine, class } => {
+                self.stand(*machine, |it| (it.class, it.set_up) = (*class, None));
+            }
+            Event::MachineSetUp { machine, set_up } => {
+                self.stand(*machine, |it| (it.class, it.set_up) = (None, Some(*set_up)));
+            }
             Event::MachinePaused { machine } => self.stand(*machine, |it| it.paused = true),
             Event::MachineResumed { machine } => self.machine_resumed(*machine),
             Event::MachineQuarantined { machine, quarantine } => {

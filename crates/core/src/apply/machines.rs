@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::Refusal;
 use crate::event::Event;
-use crate::ids::{ClassId, MachineId};
-use crate::job::End;
-use crate::machine::{Quarantine, Standing};
+use crate::ids::{ClassId, JobId, MachineId};
+use crate::job::{End, State};
+use crate::machine::{Quarantine, SetUp, Standing};
 use crate::policy::Policy;
 use crate::run::{Outcome, Run, StopCause};
 use crate::streak::Streak;
@@ -22,7 +22,42 @@ pub fn add(world: &World, machine: MachineId, standing: Standing) -> Vec<Event> 
 }
 
 pub fn moved(world: &World, machines: &[MachineId], class: Option<ClassId>) -> Result<Vec<Event>, Refusal> {
-    each(world, machines, |machine, it| (it.class != class).then_some(Event::MachineMoved { machine, class }))
+    each(world, machines, |machine, it| {
+        (it.class != class || it.set_up.is_some()).then_some(Event::MachineMoved { machine, class })
+    })
+}
+
+/// Out of its class, until the last of the jobs has completed.
+pub fn set_up(
+    world: &World,
+    machine: MachineId,
+    set_up: SetUp,
+    begin: Option<(JobId, Time)>,
+) -> Result<Vec<Event>, Refusal> {
+    if !world.has_machine(machine) {
+        return Err(Refusal::NoSuchMachine(machine));
+    }
+    if world.job(set_up.last).is_none() {
+        return Err(Refusal::NotLive(set_up.last));
+    }
+    let mut events = match world.standing(machine).set_up {
+        Some(known) if known == set_up => vec![],
+        _ => vec![Event::MachineSetUp { machine, set_up }],
+    };
+    if let Some((job, until)) = begin {
+        match world.job(job).ok_or(Refusal::NotLive(job))?.state {
+            State::Queued { .. } => events.push(Event::Delayed { job, until }),
+            _ => return Err(Refusal::WrongState(job)),
+        }
+    }
+    Ok(events)
+}
+
+/// A job has completed: machines that it was the last to set up.
+pub fn ready(world: &World, job: JobId) -> impl Iterator<Item = Event> {
+    let set_up = world.standings().filter_map(|(machine, standing)| Some((machine, standing.set_up?)));
+    let done: Vec<_> = set_up.filter(|(_, set_up)| set_up.last == job).collect();
+    done.into_iter().map(|(machine, set_up)| Event::MachineMoved { machine, class: Some(set_up.class) })
 }
 
 pub fn pause(world: &World, machines: &[MachineId]) -> Result<Vec<Event>, Refusal> {

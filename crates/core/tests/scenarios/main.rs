@@ -7,6 +7,7 @@
 //! used abc.1 0 512                         memory of a run on GPU 0, as it is read
 //! machine m1 gpus=2 …                      another machine, once it was added
 //! add m1 class=2|none   move m1 m2 class=2   pause m1   resume m1   rm m1 drain|kill   line m1 cut|back
+//! set-up m1 class=2 last=abc               the job that makes it ready; first=abd in=5s: that one begins later
 //! policy pause-after-failures=3 patience=60s quarantine-after=3
 //! submit abc gpus=1 cpus=0 limit=5s on=0,1 priority=-1 retries=2 hold force retry-on-timeout results
 //!            gpus=0.5 vram=512 vram=auto same=7 ram=512 model=A100 after=abd,abe after-any=abf

@@ -10,7 +10,7 @@ use nexus_core::explain::Explainer;
 use nexus_core::ids::{JobId, MachineId, RunId, SweepId};
 use nexus_core::job::End;
 use nexus_core::learned::Learned;
-use nexus_core::machine::{Machine, Standing};
+use nexus_core::machine::{Machine, SetUp, Standing};
 use nexus_core::policy::Policy;
 use nexus_core::reconcile::{Effect, Seen, reconcile};
 use nexus_core::request::Same;
@@ -167,6 +167,17 @@ impl Scene {
                 standing: Standing { class: typed::class(rest), ..Standing::default() },
             },
             "move" => Command::MoveMachines { machines: typed::machine_ids(rest), class: typed::class(rest) },
+            "set-up" => Command::SetUpMachine {
+                machine: typed::machine_id(rest[0])?,
+                set_up: SetUp {
+                    class: typed::class(rest)?,
+                    last: typed::value(rest, "last").expect("its last job").parse().expect("an id"),
+                },
+                begin: typed::value(rest, "first").map(|job| {
+                    let wait = typed::span(typed::value(rest, "in").expect("when it begins"));
+                    (job.parse().expect("an id"), self.now.after(wait))
+                }),
+            },
             "rm" => Command::RemoveMachine {
                 machine: typed::machine_id(rest[0])?,
                 drain: rest.contains(&"drain"),

@@ -29,6 +29,7 @@ pub fn event(event: &Event, now: Time) -> String {
         Event::StopAsked { run, cause: StopCause::Stopped } => format!("{run} is to stop: the service stops"),
         Event::RunEnded { run, outcome: ended, .. } => format!("{run} ended: {}", outcome(ended)),
         Event::Peaked { run, mib } => format!("{run} has had {mib} MiB"),
+        Event::Delayed { job, until } => format!("{job} waits for {}s", until.since(now).as_secs()),
         Event::Requeued { job, why, not_before, raise } => {
             let why = match why {
                 Requeue::Retry => "a retry",
@@ -53,6 +54,9 @@ pub fn event(event: &Event, now: Time) -> String {
         Event::GpuResumed { index, .. } => format!("GPU {index} goes on"),
         Event::MachineAdded { machine, standing } => format!("{} is added, {}", named(*machine), class(standing.class)),
         Event::MachineMoved { machine, class: to } => format!("{} is {} now", named(*machine), class(*to)),
+        Event::MachineSetUp { machine, set_up } => {
+            format!("{} is set up {}, until {} is done", named(*machine), class(Some(set_up.class)), set_up.last)
+        }
         Event::MachinePaused { machine } => format!("{} is paused", named(*machine)),
         Event::MachineResumed { machine } => format!("{} goes on", named(*machine)),
         Event::MachineQuarantined { machine, quarantine: Quarantine { failures, last, .. } } => {
@@ -128,6 +132,7 @@ pub fn waiting(waiting: &Waiting, now: Time) -> String {
         Waiting::QueuePaused(pause) => format!("the queue is paused{}", pause_words(pause)),
         Waiting::DiskFull => "the disk is full".into(),
         Waiting::Stopping => "the service stops".into(),
+        Waiting::Delayed { until } => format!("begins in {}s", until.since(now).as_secs()),
         Waiting::Retry { until } => format!("a retry in {}s", until.since(now).as_secs()),
         Waiting::After { jobs, count } => {
             let named: Vec<&str> = jobs.iter().map(|job| job.as_str()).collect();

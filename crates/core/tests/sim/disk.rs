@@ -78,7 +78,12 @@ impl Disk {
                 let before = self.machines.insert(*machine, *standing);
                 assert!(before.is_none() && *machine != MachineId::LOCAL, "{machine:?} is added twice");
             }
-            Event::MachineMoved { machine, class } => self.decided(*machine, |it| it.class = *class),
+            Event::MachineMoved { machine, class } => {
+                self.decided(*machine, |it| (it.class, it.set_up) = (*class, None));
+            }
+            Event::MachineSetUp { machine, set_up } => {
+                self.decided(*machine, |it| (it.class, it.set_up) = (None, Some(*set_up)));
+            }
             Event::MachinePaused { machine } => self.decided(*machine, |it| it.paused = true),
             Event::MachineResumed { machine } => self.decided(*machine, |it| {
                 (it.paused, it.quarantine) = (false, None);
@@ -137,6 +142,7 @@ impl Disk {
                 self.after.get_mut(job).expect("its parents are on disk").retain(|it| it.job != *parent);
             }
             Event::Released { job } => self.job(*job).state = State::Queued { not_before: None },
+            Event::Delayed { job, until } => self.job(*job).state = State::Queued { not_before: Some(*until) },
             Event::Moved { job, place } | Event::Placed { job, place } => self.job(*job).place = *place,
             Event::Edited { job, needs: Some(needs) } => self.edited(*job, needs),
             Event::Planned { run, lease, at } => {

@@ -92,7 +92,7 @@ impl Model {
             Waiting::QueuePaused(_) => self.world.record(&Event::QueueResumed),
             Waiting::DiskFull => self.world.record(&Event::DiskFull { full: false }),
             Waiting::Stopping => return false,
-            Waiting::Retry { until } => {
+            Waiting::Retry { until } | Waiting::Delayed { until } => {
                 assert!(*until > self.now, "{} waits for {until:?}, and it is {:?}", self.job, self.now);
                 self.now = *until;
             }

@@ -66,6 +66,11 @@ impl Rules {
         for machine in disk.all_machines().into_iter().filter(|machine| disk.standing(*machine).quarantine.is_none()) {
             assert_eq!(self.streaks.too_much(machine), None, "{machine:?} is to be quarantined");
         }
+        for (machine, standing) in &disk.machines {
+            let last = standing.set_up.map(|set_up| set_up.last);
+            let done = last.is_some_and(|last| disk.ended.get(&last) == Some(&End::Completed));
+            assert!(!done, "{machine:?} is set up by {last:?}, and not in its class");
+        }
         if open && disk.queue_pause.is_none() {
             let mut ready: Vec<&Job> = disk.jobs.values().filter(|job| may_start(job, disk, now)).collect();
             ready.sort_by_key(|job| (job.place, job.id));
@@ -354,6 +359,7 @@ fn job_of(event: &Event) -> Option<JobId> {
         Event::Held { job }
         | Event::Orphaned { job, .. }
         | Event::Released { job }
+        | Event::Delayed { job, .. }
         | Event::Moved { job, .. }
         | Event::Placed { job, .. }
         | Event::Edited { job, .. }
@@ -374,6 +380,7 @@ fn job_of(event: &Event) -> Option<JobId> {
         | Event::GpuResumed { .. }
         | Event::MachineAdded { .. }
         | Event::MachineMoved { .. }
+        | Event::MachineSetUp { .. }
         | Event::MachinePaused { .. }
         | Event::MachineResumed { .. }
         | Event::MachineQuarantined { .. }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nexus_core::apply::{Command, Edit, Revision};
 use nexus_core::event::{Needs, NewJob, Parent};
 use nexus_core::ids::{ClassId, JobId, MachineId, SweepId};
-use nexus_core::machine::Standing;
+use nexus_core::machine::{SetUp, Standing};
 use nexus_core::request::{GpuSet, Model, Request, Same, Share, Target, Vram};
 use nexus_core::sweep::InSweep;
 use nexus_core::time::Time;
@@ -34,7 +34,10 @@ impl Users {
     /// `machine`: a number for one that may be added.
     pub fn command(&mut self, disk: &Disk, machine: Option<MachineId>, chance: &mut Chance, now: Time) -> Command {
         if self.has_pool && chance.one_in(6) {
-            return of_machines(disk, machine, chance);
+            return match chance.one_in(8) {
+                true => self.set_up(disk, chance, now),
+                false => of_machines(disk, machine, chance),
+            };
         }
         match chance.below(49) {
             0..18 if disk.jobs.len() < PATIENCE => {
@@ -52,6 +55,14 @@ impl Users {
             43..45 => Command::ResumeGpus { machine: MachineId::LOCAL, gpus: some_gpus(chance) },
             _ => Command::ResumeQueue,
         }
+    }
+
+    fn set_up(&self, disk: &Disk, chance: &mut Chance, now: Time) -> Command {
+        let known: Vec<MachineId> = disk.all_machines().into_iter().collect();
+        let (machine, class) = (chance.pick(&known), ClassId(chance.below(3) as u32));
+        let [first, last] = [(); 2].map(|()| self.some_jobs(disk, chance)[0]);
+        let begin = chance.one_in(2).then(|| (first, now.after(Duration::from_secs(chance.below(9)))));
+        Command::SetUpMachine { machine, set_up: SetUp { class, last }, begin }
     }
 
     fn revision(&mut self, disk: &Disk, chance: &mut Chance, now: Time) -> Revision {
