@@ -102,6 +102,28 @@ pub struct JobSpec {
     /// On another machine too it has the submitter's whole environment.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub export_env: bool,
+    /// It runs in a copy of a folder as that was when the job was added, wherever it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
+}
+
+/// What a folder had in it at one time. The service keeps it and sends it to machines.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Code {
+    /// Made from all that is in it, so that the same content is sent once.
+    pub content: String,
+    /// The folder, an absolute path. A `cwd` in it is the same place in the copy; any other is the copy's own folder.
+    pub of: String,
+}
+
+impl Code {
+    /// Letters of a content: SHA-256 in hex, shortened.
+    pub const LETTERS: usize = 32;
+
+    /// Names a folder below one of ours, and nothing else.
+    pub fn is_content(text: &str) -> bool {
+        text.len() == Code::LETTERS && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    }
 }
 
 impl JobSpec {
@@ -141,6 +163,7 @@ impl JobSpec {
             params: BTreeMap::new(),
             variables: vec![],
             export_env: false,
+            code: None,
         }
     }
 }
@@ -380,6 +403,9 @@ pub struct JobDetail {
     pub venv: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_arg: Option<String>,
+    /// The code that it runs in a copy of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
     /// Names only, unless values were asked for.
     pub env_names: Vec<String>,
     #[schema(value_type = Option<BTreeMap<String, String>>)]

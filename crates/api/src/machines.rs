@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::jobs::JobSpec;
+
 /// How a machine of a pool stands.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct InPool {
@@ -45,6 +47,10 @@ pub enum MachineState {
     Connecting,
     /// Its line is lost. What runs there goes on.
     Unreachable,
+    /// Jobs make it ready for its class. Until then it takes only jobs that name it.
+    SettingUp,
+    /// One of those jobs failed: it is of no class.
+    NotSetUp,
     /// By the user's will.
     Paused,
     /// Too many different jobs failed on it one after another.
@@ -59,6 +65,8 @@ impl MachineState {
             MachineState::Ready => "ready",
             MachineState::Connecting => "connecting",
             MachineState::Unreachable => "unreachable",
+            MachineState::SettingUp => "setting-up",
+            MachineState::NotSetUp => "not-set-up",
             MachineState::Paused => "paused",
             MachineState::Quarantined => "quarantined",
             MachineState::Leaving => "leaving",
@@ -83,6 +91,30 @@ pub struct NewMachine {
     /// So many GPUs that do not exist stand in for its own.
     #[serde(default)]
     pub simulate_gpus: u16,
+}
+
+/// Body of `POST /v1/setups`: jobs make machines ready for a class, on each machine one after the other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SetUpMachines {
+    /// One that is in the pool under its name and address leaves its class until it is set up.
+    pub machines: Vec<NewMachine>,
+    /// That they join when all of the jobs have completed.
+    pub class: String,
+    /// As they are for each machine: `{MACHINE}` in their commands is its address, and they come one after the other.
+    pub jobs: Vec<JobSpec>,
+    /// Each machine begins so much later than the one before.
+    #[serde(default)]
+    pub stagger_seconds: u64,
+}
+
+/// The set-up of a machine, which has begun.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SetUpBegun {
+    pub machine: String,
+    /// It was not in the pool before.
+    pub is_new: bool,
+    /// In their order. It joins its class when the last has completed.
+    pub jobs: Vec<String>,
 }
 
 /// Body of `POST /v1/machines/pause` and its like, for all of these machines or none.

@@ -105,6 +105,16 @@ impl Home {
         self.dir.join("results")
     }
 
+    /// Folders as they were when jobs were added, one for each content. Nobody works in them.
+    pub fn snapshots(&self) -> PathBuf {
+        self.dir.join("snapshots")
+    }
+
+    /// Where jobs run that were added with a folder's content: a copy for each content.
+    pub fn code(&self) -> PathBuf {
+        self.dir.join("code")
+    }
+
     pub fn default_log_dir(&self) -> PathBuf {
         self.dir.join("logs")
     }

@@ -30,6 +30,10 @@ pub enum Waiting {
     Retry {
         until: String,
     },
+    /// It was told to begin later.
+    Delayed {
+        until: String,
+    },
     /// Jobs that must complete or end first: some of them, and how many there are.
     After {
         jobs: Vec<String>,

@@ -13,7 +13,7 @@ use nexus_api::import::{Import, Imported, Watch, Watched, Watching};
 use nexus_api::jobs::{Action, Job, JobDetail, JobQuery, JobSpec, OnJobs, Rerun, Submitted};
 use nexus_api::left::{CopyResults, Results};
 use nexus_api::log::{self, Place};
-use nexus_api::machines::{MachineAction, NewMachine, OnMachines};
+use nexus_api::machines::{MachineAction, NewMachine, OnMachines, SetUpBegun, SetUpMachines};
 use nexus_api::paths::Home;
 use nexus_api::report::{By, Group, Tag, TagJobs};
 use nexus_api::screens::Screen;
@@ -81,6 +81,11 @@ impl Client {
     /// It is called from now on; how that goes is asked for.
     pub async fn add_machine(&self, new: &NewMachine) -> Result<Machine, CliError> {
         self.post("/v1/machines", new).await
+    }
+
+    /// Their jobs are queued; how these go is asked for.
+    pub async fn set_up_machines(&self, wish: &SetUpMachines) -> Result<Vec<SetUpBegun>, CliError> {
+        self.post("/v1/setups", wish).await
     }
 
     /// The machines as they are then, or were before they went.

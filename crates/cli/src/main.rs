@@ -23,6 +23,7 @@ mod on_gpus;
 mod render;
 mod resolve;
 mod signals;
+mod snapshot;
 mod start;
 mod stay;
 mod typed;

@@ -34,6 +34,8 @@ pub fn resolve(args: &AddArgs, around: Surroundings) -> Result<JobSpec, Usage> {
     let command = command(&args.command, around.escaped)?;
     let request = request(args)?;
     let cwd = match &args.cwd {
+        // In the home directory of the machine that it runs on, whichever that is.
+        Some(dir) if dir.starts_with("~") => dir.clone(),
         Some(dir) => absolute(dir, &around.cwd),
         None => around.cwd.clone(),
     };

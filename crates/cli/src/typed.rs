@@ -94,6 +94,9 @@ pub struct AddArgs {
     /// The folder it runs in [default: this one]
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<PathBuf>,
+    /// Runs it in a copy of this folder as it is now, sent to whichever machine runs it; without what .gitignore names
+    #[arg(long, value_name = "DIR")]
+    pub sync: Option<PathBuf>,
     /// A further copy of its output, appended to this file
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,

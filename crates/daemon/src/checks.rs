@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nexus_api::amount::GpuAmount;
-use nexus_api::jobs::JobSpec;
+use nexus_api::jobs::{Code, JobSpec};
 use nexus_api::problem::Problem;
 use nexus_api::queue_text::told;
 use nexus_api::results::Extract;
@@ -14,6 +14,7 @@ use nexus_core::request::{MAX_GPUS, Model};
 use rustix::fs::{Access, access};
 
 use crate::store::{self, Reader};
+use crate::workplace;
 
 const LONGEST_SECONDS: u64 = 100 * 366 * 86_400;
 
@@ -27,10 +28,13 @@ const PATTERN_BYTES: usize = 1 << 20;
 pub fn spec(spec: &mut JobSpec) -> Result<(), Problem> {
     spec.command.check().map_err(|bad| Problem::BadCommand { bad })?;
     match spec.request.runs_elsewhere() {
+        false if spec.code.is_some() && Path::new(&spec.cwd).is_absolute() => {}
         false => folder(&spec.cwd)?,
         // It is there that the folder must be.
-        true if Path::new(&spec.cwd).is_absolute() => {}
-        true => return Err(bad("cwd", &format!("{:?}", spec.cwd), "an absolute path".into())),
+        true if workplace::is_whole(&spec.cwd) => {}
+        true => {
+            return Err(bad("cwd", &format!("{:?}", spec.cwd), "an absolute path, or one that begins with ~/".into()));
+        }
     }
     results(spec)?;
     options(spec)
@@ -39,7 +43,7 @@ pub fn spec(spec: &mut JobSpec) -> Result<(), Problem> {
 /// The same for a job that has ended, perhaps elsewhere: its folder need not be here.
 pub fn past_spec(spec: &mut JobSpec) -> Result<(), Problem> {
     spec.command.check().map_err(|bad| Problem::BadCommand { bad })?;
-    match Path::new(&spec.cwd).is_absolute() {
+    match workplace::is_whole(&spec.cwd) {
         true => options(spec),
         false => Err(bad("cwd", &format!("{:?}", spec.cwd), "an absolute path".into())),
     }
@@ -57,6 +61,18 @@ fn options(spec: &mut JobSpec) -> Result<(), Problem> {
     for (field, value) in [("class", &spec.request.class), ("machine", &spec.request.machine)] {
         if let Some(value) = value {
             word(field, value)?;
+        }
+    }
+    if let Some(code) = spec.code.as_ref() {
+        if !Code::is_content(&code.content) {
+            return Err(bad(
+                "code",
+                &format!("{:?}", code.content),
+                "the name of a content, as nexus add --sync makes it".into(),
+            ));
+        }
+        if !Path::new(&code.of).is_absolute() {
+            return Err(bad("code", &format!("{:?}", code.of), "an absolute path".into()));
         }
     }
     if let Some(id) = spec.checkpoint_of.as_ref().filter(|id| id.parse::<JobId>().is_err()) {
@@ -225,7 +241,8 @@ fn output(spec: &JobSpec) -> Result<(), Problem> {
 
 fn folder(cwd: &str) -> Result<(), Problem> {
     let unusable = |error: String| Problem::NoSuchFolder { path: cwd.to_string(), error };
-    if !Path::new(cwd).is_absolute() {
+    let cwd = workplace::in_home(cwd, &nexus_node::own_home());
+    if !cwd.is_absolute() {
         return Err(unusable("it is not an absolute path".into()));
     }
     match std::fs::metadata(cwd) {

@@ -13,6 +13,7 @@ mod refused;
 mod reports;
 mod results;
 mod revise;
+mod set_up;
 mod submit;
 mod sweep;
 mod tags;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
+use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 use nexus_api::run_dir::{RunSpec, of_run};
 use nexus_core::apply::{self, Command, Report};
@@ -79,6 +81,7 @@ pub use message::{Message, Reply};
 pub use once::Once;
 pub use reports::messages;
 pub use revise::{Revision, Slot};
+pub use set_up::SetUpOrder;
 pub use submit::fresh;
 pub use sweep::{SweepJob, SweepOrder};
 
@@ -102,7 +105,7 @@ pub struct Engine {
     pub readings: Arc<Readings>,
     pub metrics: Arc<Metrics>,
     pub ids: IdMaker,
-    pub home_dir: PathBuf,
+    pub home: Home,
     pub reserve: Reserve,
     /// Told to go without waiting for the jobs.
     pub leaves_jobs: bool,
@@ -247,6 +250,7 @@ impl Engine {
             Message::Log(lines) => self.log.write(&lines),
             Message::Machine { machine, news } => self.news(machine, news, turn, watch),
             Message::AddMachine { new, reply } => self.answered(turn, reply, |it, turn| it.add_machine(*new, turn)),
+            Message::SetUpMachines { order, reply } => self.answered(turn, reply, |it, turn| it.set_up(*order, turn)),
             Message::MoveMachines { machines, class, reply } => {
                 self.answered(turn, reply, |it, turn| it.move_machines(machines, &class, turn));
             }
@@ -447,7 +451,7 @@ impl Engine {
     /// What is left where the database and the logs are. A file system out of inodes has no room either.
     fn disk_space(&self) -> u64 {
         let free = |dir| home::disk_free(dir).unwrap_or(u64::MAX);
-        free(&self.home_dir).min(free(&self.specs.log_dir))
+        free(&self.home.dir).min(free(&self.specs.log_dir))
     }
 
     fn act(&mut self, effects: Vec<Effect>, watch: &mut Watch) {

@@ -25,6 +25,8 @@ pub fn are_identical(one: &JobSpec, other: &JobSpec) -> bool {
 fn parts(spec: &JobSpec) -> Vec<Cow<'_, str>> {
     let environment = |name: &Option<String>| Cow::from(name.clone().unwrap_or_default());
     let mut parts = vec![Cow::from(&spec.cwd), environment(&spec.conda), environment(&spec.venv)];
+    // Added only where it is said: what was queued before this was known is found as ever.
+    parts.extend(spec.code.iter().map(|code| Cow::from(&code.content)));
     match words(&spec.command) {
         Ok(words) => parts.extend([Cow::from("words")].into_iter().chain(words)),
         Err(text) => parts.extend([Cow::from("text"), Cow::from(text)]),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use nexus_api::command::Command;
 use nexus_api::env::{Env, is_reserved};
 use nexus_api::jobs::{JobSpec, Session};
+use nexus_api::paths::Home;
 use nexus_api::run_dir::{self, EnvFile, RunSpec, ScreenSpec, Warning};
 use nexus_api::template;
 use nexus_core::ids::RunId;
@@ -15,6 +16,7 @@ use nexus_node::line::Hello;
 
 use crate::config::{Config, Visible};
 use crate::store::Launch;
+use crate::workplace::Workplace;
 use crate::{activation, clock, gpu_arg, script};
 
 /// Window of a job whose submitter had none.
@@ -47,14 +49,16 @@ pub struct RunSpecs {
     pub checkpoints: PathBuf,
     /// Where each job has a folder for results.
     pub results: PathBuf,
+    workplace: Workplace,
 }
 
 impl RunSpecs {
-    /// `own`: where jobs have folders for checkpoints, and for results.
-    pub fn new(config: Config, log_dir: PathBuf, screens: PathBuf, own: [PathBuf; 2]) -> RunSpecs {
-        let [checkpoints, results] = own;
+    /// For runs on the service's own host.
+    pub fn new(config: Config, log_dir: PathBuf, screens: PathBuf, home: &Home) -> RunSpecs {
         let (shell, activator) = (find_shell(&config.shell), find_shell("bash"));
-        RunSpecs { log_dir, shell, activator, config, screens, checkpoints, results }
+        let workplace = Workplace { user_home: nexus_node::own_home(), code: home.code() };
+        let (checkpoints, results) = (home.checkpoints(), home.results());
+        RunSpecs { log_dir, shell, activator, config, screens, checkpoints, results, workplace }
     }
 
     /// Runs that start from now on follow this.
@@ -73,8 +77,9 @@ impl RunSpecs {
             }
             (Some(hello), false) => {
                 let launch = sent(run, told_machine(launch, site.address), hello, &self.config.pass_env);
+                let code = launch.spec.code.as_ref().map(|code| code.content.clone());
                 let spec = self.there(site.name, hello).own_spec(run, lease, launch, site.gpus);
-                RunSpec { login_env: true, project_link: None, ..spec }
+                RunSpec { login_env: true, project_link: None, code, ..spec }
             }
         }
     }
@@ -95,11 +100,13 @@ impl RunSpecs {
             screens: hello.screens.clone(),
             checkpoints: hello.checkpoints.clone(),
             results: hello.results.clone(),
+            workplace: Workplace { user_home: hello.user_home.clone(), code: hello.code.clone() },
         }
     }
 
     /// For this machine; `gpus` are its own.
-    fn own_spec(&self, run: RunId, lease: &Lease, launch: Launch, gpus: &[Gpu]) -> RunSpec {
+    fn own_spec(&self, run: RunId, lease: &Lease, mut launch: Launch, gpus: &[Gpu]) -> RunSpec {
+        launch.spec.cwd = self.workplace.folder(&launch.spec).to_string_lossy().into_owned();
         let gpu_arg = launch.spec.gpu_arg.clone().filter(|_| !lease.gpus.is_empty());
         let visible = match gpu_arg {
             Some(_) => self.visible(all_up_to_the_last(lease.gpus, gpus), gpus),
@@ -166,6 +173,7 @@ impl RunSpecs {
             script,
             hidden,
             login_env: false,
+            code: None,
         }
     }
 
@@ -320,6 +328,7 @@ fn find_program(name: &str) -> Option<PathBuf> {
 mod tests {
     use std::sync::Arc;
 
+    use nexus_api::paths::Surroundings;
     use nexus_core::ids::MachineId;
 
     use super::*;
@@ -337,8 +346,9 @@ mod tests {
 
     fn run_spec_of(spec: JobSpec, visible: Visible, leased: &[u16], gpus: &[Gpu]) -> RunSpec {
         let config = Config { gpus: GpuConfig { visible, ..GpuConfig::default() }, ..Config::default() };
-        let specs =
-            RunSpecs::new(config, "/logs".into(), "/screens".into(), ["/checkpoints".into(), "/results".into()]);
+        let around = Surroundings { nexus_home: Some("/home/ann/.nexus".into()), ..Surroundings::default() };
+        let home = Home::find(&around, |_| false).unwrap();
+        let specs = RunSpecs::new(config, "/logs".into(), "/screens".into(), &home);
         let launch = Launch {
             spec,
             env: Arc::default(),

@@ -45,6 +45,7 @@ mod view;
 mod watch_file;
 mod web;
 mod words;
+mod workplace;
 
 pub use digest::of_file as file_digest;
 pub use start::{Options, check_config, run};

@@ -59,6 +59,8 @@ impl Narrator {
             }
             Event::Released { job } => format!("Job {job} released by user"),
             Event::Moved { job, .. } => format!("Job {job} put first by user"),
+            // It is told when it starts.
+            Event::Delayed { .. } => return None,
             // Who changed it says how.
             Event::Edited { .. } | Event::Placed { .. } => return None,
             Event::Planned { run, lease, .. } => {
@@ -95,6 +97,9 @@ impl Narrator {
             // What is different about its GPUs is told by those who read them.
             Event::MachineRead(_) => return None,
             Event::MachineAdded { .. } | Event::MachineMoved { .. } | Event::MachinePaused { .. } => {
+                return of_a_machine(event, names);
+            }
+            Event::MachineSetUp { .. } => {
                 return of_a_machine(event, names);
             }
             Event::MachineResumed { .. } | Event::MachineQuarantined { .. } => return of_a_machine(event, names),
@@ -166,6 +171,10 @@ fn of_a_machine(event: &Event, names: &Names) -> Option<String> {
         Event::MachineMoved { machine, class } => {
             let class = class.map_or("no class", |class| names.class_name(class));
             format!("Machine {} moved to {class}", names.machine_name(*machine))
+        }
+        Event::MachineSetUp { machine, set_up } => {
+            let (name, class) = (names.machine_name(*machine), names.class_name(set_up.class));
+            format!("Machine {name} is set up for {class}, which it joins when job {} has completed", set_up.last)
         }
         Event::MachinePaused { machine } => format!("Machine {} paused by user", names.machine_name(*machine)),
         Event::MachineResumed { machine } => format!("Machine {} resumed by user", names.machine_name(*machine)),
@@ -241,6 +250,7 @@ pub fn told(event: &Event, world: &World, names: &Names) -> Option<What> {
         Event::Released { job: id } | Event::Moved { job: id, .. } | Event::Requeued { job: id, .. } => {
             job(id, State::Queued)
         }
+        Event::Delayed { job: id, .. } => job(id, State::Queued),
         Event::Placed { job: id, .. } | Event::Edited { job: id, .. } => match world.job(*id)?.state {
             Live::Held => job(id, State::Held),
             Live::Queued { .. } => job(id, State::Queued),
@@ -256,6 +266,7 @@ pub fn told(event: &Event, world: &World, names: &Names) -> Option<What> {
         Event::MachineRead(machine) => Some(What::Machine { name: machine.name.clone() }),
         Event::MachineAdded { machine, .. }
         | Event::MachineMoved { machine, .. }
+        | Event::MachineSetUp { machine, .. }
         | Event::MachinePaused { machine }
         | Event::MachineResumed { machine }
         | Event::MachineQuarantined { machine, .. }

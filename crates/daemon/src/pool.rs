@@ -4,10 +4,11 @@
 //! found again.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::RwLock;
 use std::time::Duration;
 
+use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 use nexus_core::ids::MachineId;
 use nexus_core::machine::Machine;
@@ -24,8 +25,9 @@ use crate::gpus::{self, Gpus};
 use crate::launch::Site;
 use crate::mirrors::Mirrors;
 use crate::names::Names;
-use crate::results::Away;
+use crate::results::{Away, Sources};
 use crate::store::JobRow;
+use crate::workplace::Workplace;
 
 pub struct Pool {
     pub members: BTreeMap<MachineId, Member>,
@@ -211,12 +213,29 @@ impl Lines {
 }
 
 impl Lines {
-    /// Where the results of a job are: in this folder, on that machine. An error in words where they cannot be had.
-    pub fn results_of(&self, row: &JobRow, here: &Path) -> Result<(PathBuf, Option<Away>), String> {
+    /// What a job left and where: `own` is the folder for results of the service's host. An error in words where it
+    /// cannot be had.
+    pub fn left_by(&self, row: &JobRow, home: &Home) -> Result<(Sources, Option<Away>), String> {
         let machine = row.machine.as_deref().filter(|name| *name != "local" && !row.spec.request.driver);
-        let Some(machine) = machine else { return Ok((here.join(&row.id), None)) };
-        let remote = self.named(machine).ok_or_else(|| format!("{machine} is not in the pool any more"))?;
-        let hello = remote.hello().ok_or_else(|| format!("{machine} was not reached since the service began"))?;
-        Ok((hello.results.join(&row.id), Some(Away(remote))))
+        let (workplace, results, from) = match machine {
+            None => {
+                let workplace = Workplace { user_home: nexus_node::own_home(), code: home.code() };
+                (workplace, home.results(), None)
+            }
+            Some(machine) => {
+                let remote = self.named(machine).ok_or_else(|| format!("{machine} is not in the pool any more"))?;
+                let hello = remote.hello();
+                let hello = hello.ok_or_else(|| format!("{machine} was not reached since the service began"))?;
+                let workplace = Workplace { user_home: hello.user_home.clone(), code: hello.code.clone() };
+                (workplace, hello.results.clone(), Some(Away(remote)))
+            }
+        };
+        let sources = Sources {
+            cwd: workplace.folder(&row.spec),
+            named: row.left.found.results.clone(),
+            left_out: row.left.found.results_left_out,
+            own: results.join(&row.id),
+        };
+        Ok((sources, from))
     }
 }

@@ -45,9 +45,9 @@ pub fn job(row: JobRow, position: Option<u64>, around: &Surroundings) -> Job {
         reason: row.reason,
         exit_code: row.exit_code,
         signal: row.signal,
+        class: row.spec.request.class.clone(),
         request: row.spec.request,
         machine: row.machine,
-        class: None,
         gpus: row.gpus,
         // That of an attempt that is over says nothing of one that waits for the next.
         pid: row.pid.filter(|_| !matches!(row.state, State::Held | State::Queued)),

@@ -205,6 +205,7 @@ pub fn waiting(waiting: &Waiting, names: &Names) -> WaitingWord {
         },
         Waiting::DiskFull => WaitingWord::DiskFull,
         Waiting::Stopping => WaitingWord::Stopping,
+        Waiting::Delayed { until } => WaitingWord::Delayed { until: clock::rfc3339(*until) },
         Waiting::Retry { until } => WaitingWord::Retry { until: clock::rfc3339(*until) },
         Waiting::After { jobs, count } => {
             WaitingWord::After { jobs: jobs.iter().map(ToString::to_string).collect(), count: *count }

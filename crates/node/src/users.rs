@@ -33,6 +33,13 @@ pub struct Account {
     pub shell: PathBuf,
 }
 
+/// The home of this process's user, as their shell has it.
+pub fn own_home() -> PathBuf {
+    let named = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    let account = || account_of(rustix::process::getuid().as_raw());
+    named.or_else(|| Some(account()?.home)).unwrap_or_else(|| "/".into())
+}
+
 pub fn account_of(uid: u32) -> Option<Account> {
     let mut room: Vec<libc::c_char> = vec![0; 1024];
     loop {

@@ -69,6 +69,7 @@ export type Waiting =
   | { kind: 'disk-full' }
   | { kind: 'stopping' }
   | { kind: 'retry'; until: string }
+  | { kind: 'delayed'; until: string }
   | { kind: 'after'; jobs: string[]; count: number }
   | ({ kind: 'no-such-gpus' } & GpusMissing)
   | ({ kind: 'gpus' } & GpusMissing)

@@ -55,7 +55,7 @@ export interface Machine {
   pool?: InPool
 }
 
-export type MachineState = 'ready' | 'connecting' | 'unreachable' | 'paused' | 'quarantined' | 'leaving'
+export type MachineState = 'ready' | 'connecting' | 'unreachable' | 'setting-up' | 'not-set-up' | 'paused' | 'quarantined' | 'leaving'
 
 /** How a machine of the pool stands. */
 export interface InPool {

@@ -51,7 +51,7 @@ function MemberRow({ machine, classes }: { machine: Member; classes: string[] })
 function StateCell({ pool }: { pool: InPool }): JSX.Element {
   return (
     <span class="standing">
-      <span class={`machine-state ${pool.state}`}>{capital(pool.state)}{pool.state === 'unreachable' && pool.since !== null && <> since <Clock time={pool.since} /></>}</span>
+      <span class={`machine-state ${pool.state}`}>{capital(pool.state.replaceAll('-', ' '))}{pool.state === 'unreachable' && pool.since !== null && <> since <Clock time={pool.since} /></>}</span>
       {pool.detail !== null && <span>{capital(printable(pool.detail))}</span>}
       <Hint text={pool.hint} />
     </span>

@@ -20,7 +20,7 @@ export function isReached(machine: Machine): boolean {
 export function standing(machine: Machine): string | null {
   const pool = machine.pool
   if (pool === undefined || pool.state === 'ready') return null
-  return pool.detail === null ? STATES[pool.state] : `${pool.state}: ${pool.detail}`
+  return pool.detail === null ? STATES[pool.state] : `${pool.state.replaceAll('-', ' ')}: ${pool.detail}`
 }
 
 /** The states, where nothing more is told. */
@@ -28,6 +28,8 @@ const STATES: Record<MachineState, string> = {
   ready: 'ready',
   connecting: 'connecting',
   unreachable: 'unreachable',
+  'setting-up': 'being set up',
+  'not-set-up': 'not set up',
   paused: 'paused: nothing new starts there',
   quarantined: 'quarantined',
   leaving: 'leaving: it goes when its last job has ended',

@@ -28,6 +28,8 @@ export function sentence(waiting: Waiting, cpus: number, now: Date): string {
       return 'the service is stopping'
     case 'retry':
       return `tried again at ${clock(waiting.until, now)}`
+    case 'delayed':
+      return `begins at ${clock(waiting.until, now)}`
     case 'after':
       return after(waiting.jobs, waiting.count)
     case 'no-such-gpus':

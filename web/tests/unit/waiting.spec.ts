@@ -23,6 +23,7 @@ const CASES: [Waiting, string][] = [
   [{ kind: 'sweep-full', running: 2, limit: 2 }, '2 of its sweep run, 2 may at once'],
   [{ kind: 'after', jobs: ['abd', 'abe'], count: 4 }, 'comes after abd, abe and 2 more'],
   [{ kind: 'retry', until: later }, 'tried again at 17:50'],
+  [{ kind: 'delayed', until: later }, 'begins at 17:50'],
   [{ kind: 'kept', job: 'abd', at: later }, 'room is kept for abd, to start by 17:50'],
   [{ kind: 'kept', job: 'abd' }, 'room is kept for abd, which waited long'],
   [noSuch({}), 'needs 1 GPU, there are none'],

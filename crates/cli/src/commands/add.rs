@@ -17,7 +17,7 @@ use crate::render::reason::{self, Capacity};
 use crate::render::text;
 use crate::resolve::{Surroundings, resolve};
 use crate::typed::{AddArgs, is_escaped};
-use crate::ui;
+use crate::{snapshot, ui};
 
 pub async fn run(args: AddArgs, raw: &[OsString], app: &App) -> Result<ExitCode, CliError> {
     let mut spec = spec(&args, raw, "add", app)?;
@@ -49,8 +49,17 @@ pub async fn name_parents(client: &Client, spec: &mut JobSpec) -> Result<(), Cli
 /// What was typed after a verb that takes the options of `add`, as it is meant.
 pub fn spec(args: &AddArgs, raw: &[OsString], verb: &'static str, app: &App) -> Result<JobSpec, CliError> {
     let surroundings = look_around(args, raw, app)?;
-    let spec = resolve(args, surroundings).map_err(|usage| usage.of(verb))?;
+    let mut spec = resolve(args, surroundings).map_err(|usage| usage.of(verb))?;
     check(&spec)?;
+    // What is only tried out needs no copy.
+    if let Some(folder) = args.sync.as_ref().filter(|_| !args.dry_run) {
+        let code = snapshot::take(folder, &app.home)?;
+        // By its true path, so that it is known to be inside of the folder.
+        if let Ok(Ok(cwd)) = std::fs::canonicalize(&spec.cwd).map(|path| path.into_os_string().into_string()) {
+            spec.cwd = cwd;
+        }
+        spec.code = Some(code);
+    }
     Ok(spec)
 }
 

@@ -37,30 +37,34 @@ pub fn gpu_words(indices: &[u16]) -> String {
 /// `GPU 0`, `GPUs 0-3 (simulated)`, `GPU 0 of box`, `CPU`; none before it got a place.
 pub fn of_job(job: &Job) -> Option<String> {
     if job.request.amount().is_none() {
-        return (job.attempt > 0).then(|| format!("CPU{}", of_machine(job)));
+        return (job.attempt > 0).then(|| format!("CPU{}", of_its_machine(job)));
     }
     if job.gpus.is_empty() {
         return None;
     }
     let mark = if job.simulated { " (simulated)" } else { "" };
-    Some(format!("{}{}{mark}", gpu_words(&job.gpus), of_machine(job)))
+    Some(format!("{}{}{mark}", gpu_words(&job.gpus), of_its_machine(job)))
 }
 
 /// ` on GPU 0`, or nothing: the form of one-line messages, without the mark of simulated GPUs.
 pub fn on_place(job: &Job) -> String {
     match (job.request.amount().count(), job.gpus.as_slice()) {
-        (0, _) if job.attempt > 0 => format!(" on the CPU{}", of_machine(job)),
+        (0, _) if job.attempt > 0 => format!(" on the CPU{}", of_its_machine(job)),
         (0, _) | (_, []) => String::new(),
-        (_, gpus) => format!(" on {}{}", gpu_words(gpus), of_machine(job)),
+        (_, gpus) => format!(" on {}{}", gpu_words(gpus), of_its_machine(job)),
     }
 }
 
 /// ` of box`; of the service's own host it goes without saying.
-fn of_machine(job: &Job) -> String {
-    match job.machine.as_deref() {
-        None | Some("local") => String::new(),
-        Some(machine) => format!(" of {machine}"),
+pub fn of_machine(name: &str) -> String {
+    match name {
+        "local" => String::new(),
+        machine => format!(" of {machine}"),
     }
+}
+
+fn of_its_machine(job: &Job) -> String {
+    job.machine.as_deref().map(of_machine).unwrap_or_default()
 }
 
 /// `RTX 3090, 24GB`

@@ -63,6 +63,7 @@ pub fn sentence(waiting: &Waiting, capacity: Capacity, now: &Zoned) -> String {
         }
         Waiting::DiskFull => "the disk is full".into(),
         Waiting::Stopping => "the service is stopping".into(),
+        Waiting::Delayed { until } => format!("begins at {}", time::clock(until, now)),
         Waiting::Retry { until } => format!("tried again at {}", time::clock(until, now)),
         Waiting::After { jobs, count } => after(jobs, *count),
         Waiting::NoSuchGpus(missing) => format!("needs {}, there {}{}", gpus(missing), are(missing), never(missing)),
@@ -186,6 +187,7 @@ pub fn to_type(waiting: &Waiting, id: &str, paused: &[u16]) -> Option<String> {
         | Waiting::Ram { .. }
         | Waiting::After { .. }
         | Waiting::Retry { .. }
+        | Waiting::Delayed { .. }
         | Waiting::SweepFull { .. }
         | Waiting::Kept { .. }
         | Waiting::Stopping
@@ -274,6 +276,7 @@ mod tests {
             (Waiting::After { jobs: vec!["abd".into(), "abe".into()], count: 4 }, "comes after abd, abe and 2 more"),
             (Waiting::DiskFull, "the disk is full: make room"),
             (Waiting::Retry { until: "2024-10-24T15:50:00Z".into() }, "tried again at 17:50"),
+            (Waiting::Delayed { until: "2024-10-24T15:50:00Z".into() }, "begins at 17:50"),
             (no_such(1, 0, None), "needs 1 GPU, there are none: --gpus 0 runs on the CPU"),
             (no_such(8, 4, None), "needs 8 GPUs, there are 4"),
             (no_such(2, 1, Some(vec![3, 9])), "needs 2 GPUs of 3,9, there is 1"),

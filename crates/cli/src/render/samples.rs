@@ -209,6 +209,7 @@ pub fn detail(job: Job) -> JobDetail {
         conda: None,
         venv: None,
         gpu_arg: None,
+        code: None,
         env_names: vec![],
         env: None,
         checkpoint_dir: None,

@@ -2,7 +2,7 @@
 
 use jiff::Zoned;
 use nexus_api::amount::Vram;
-use nexus_api::jobs::{Job, JobDetail, JobRequest, Run, State};
+use nexus_api::jobs::{Code, Job, JobDetail, JobRequest, Run, State};
 use nexus_api::screens::Screen;
 use nexus_api::values::mebibytes_text;
 
@@ -18,6 +18,8 @@ const VALUE_COLUMN: usize = 13;
 pub fn show(detail: &JobDetail, screen: Option<&Screen>, capacity: Capacity, now: &Zoned, paint: Paint) -> String {
     let mut lines = Lines(String::new());
     what(&mut lines, detail, paint);
+    let code = |code: &Code| format!("a copy of {} as it was, {}", code.of, &code.content[..8.min(code.content.len())]);
+    lines.some("Code", detail.code.as_ref().map(code).as_deref());
     lines.some("Conda", detail.conda.as_deref());
     lines.some("Venv", detail.venv.as_deref());
     lines.some("GPU option", detail.gpu_arg.as_deref());
@@ -262,6 +264,7 @@ mod tests {
         };
         let detail = JobDetail {
             runs: vec![run],
+            code: Some(Code { content: "0123456789abcdef".into(), of: "/work".into() }),
             conda: Some("torch".into()),
             gpu_arg: Some("--cuda".into()),
             env_names: vec!["PATH".into()],
@@ -282,6 +285,7 @@ Needs:       1 GPU
 By rule:     --llm q*
 Priority:    0 (low first)
 Tags:        a b
+Code:        a copy of /work as it was, 01234567
 Conda:       torch
 GPU option:  --cuda
 After:       abd abe

@@ -181,6 +181,7 @@ fn to_type_while_waiting(waiting: &Waiting, why: &Why) -> Vec<(String, String)> 
             line(format!("df -h {}", quote(&job.log_dir)), "to see how much there is"),
         ],
         Waiting::Stopping => vec![line("nexus start".into(), "to have it back; the queue stays")],
+        Waiting::Delayed { .. } => vec![remove],
         Waiting::Retry { .. } => {
             vec![line(format!("nexus logs {id}"), "to see all it printed"), remove]
         }
@@ -256,33 +257,39 @@ fn less(missing: &GpusMissing, why: &Why) -> String {
     }
 }
 
-/// GPUs it may have on which no job runs.
-fn idle(why: &Why) -> impl Iterator<Item = &Gpu> {
+/// GPUs it may have on which no job runs, with their machines.
+fn idle(why: &Why) -> impl Iterator<Item = (&Machine, &Gpu)> {
     let on = match &why.job.waiting {
         Some(Waiting::Gpus(missing)) => Some(missing.on.as_deref()),
         _ => None,
     };
-    let all = why.machines.iter().flat_map(|machine| &machine.gpus).filter(|gpu| gpu.jobs.is_empty());
-    all.filter(move |gpu| on.is_some_and(|on| on.is_none_or(|allowed| allowed.contains(&gpu.index))))
+    let all = why.machines.iter().flat_map(|machine| machine.gpus.iter().map(move |gpu| (machine, gpu)));
+    let all = all.filter(|(_, gpu)| gpu.jobs.is_empty());
+    all.filter(move |(_, gpu)| on.is_some_and(|on| on.is_none_or(|allowed| allowed.contains(&gpu.index))))
 }
 
 /// `GPU 1: in use outside nexus (pid 4312 alice python, 642MB)`
 fn not_free(why: &Why, paint: Paint) -> Vec<String> {
     let paused = |gpu: &Gpu| gpu.paused.then(|| paint.state("paused"));
     let why_not = |gpu| paused(gpu).into_iter().chain(gpus::obstacle(gpu, paint)).collect::<Vec<_>>().join(", ");
-    let told = idle(why).filter(|gpu| gpu.paused || gpu.obstacle.is_some());
-    told.map(|gpu| format!("GPU {}: {}", gpu.index, why_not(gpu))).collect()
+    let told = idle(why).filter(|(_, gpu)| gpu.paused || gpu.obstacle.is_some());
+    told.map(|(machine, gpu)| format!("GPU {}{}: {}", gpu.index, place::of_machine(&machine.name), why_not(gpu)))
+        .collect()
 }
 
 /// What brings GPUs back on which nothing of ours runs.
 fn to_free(why: &Why) -> Vec<(String, String)> {
     let mut lines = Vec::new();
-    let paused: Vec<u16> = idle(why).filter(|gpu| gpu.paused).map(|gpu| gpu.index).collect();
-    if !paused.is_empty() {
-        let gpus = place::index_list(&paused);
-        lines.push((format!("nexus resume {gpus}"), "to let jobs start there again".to_string()));
+    for machine in &why.machines {
+        let of_it = idle(why).filter(|(of, gpu)| of.name == machine.name && gpu.paused);
+        let paused: Vec<u16> = of_it.map(|(_, gpu)| gpu.index).collect();
+        if !paused.is_empty() {
+            let on = if machine.name == "local" { String::new() } else { format!("{}:", machine.name) };
+            let gpus = format!("{on}{}", place::index_list(&paused));
+            lines.push((format!("nexus resume {gpus}"), "to let jobs start there again".to_string()));
+        }
     }
-    let blocked = |is: fn(&Obstacle) -> bool| idle(why).any(|gpu| gpu.obstacle.as_ref().is_some_and(is));
+    let blocked = |is: fn(&Obstacle) -> bool| idle(why).any(|(_, gpu)| gpu.obstacle.as_ref().is_some_and(is));
     if blocked(|obstacle| matches!(obstacle, Obstacle::InUse { .. })) {
         let ignore = "nexus config set gpus.ignore NAME".to_string();
         lines.push((ignore, "if that program or user need not count".to_string()));
@@ -498,6 +505,7 @@ abc: needs 1 GPU: 2 held by jobs
             (Waiting::DiskFull, "nexus forget"),
             (Waiting::Stopping, "nexus start"),
             (Waiting::Retry { until: "2024-10-24T15:50:00Z".into() }, "nexus logs abc"),
+            (Waiting::Delayed { until: "2024-10-24T15:50:00Z".into() }, "nexus remove abc"),
             (samples::no_such_gpus(1, 0), "nexus edit abc --gpus 0"),
             (samples::no_such_gpus(4, 2), "nexus edit abc --gpus 2"),
             (samples::gpus_needed(1, [0, 1, 0, 0, 0]), "nexus first abc"),

@@ -15,7 +15,7 @@ impl Engine {
         }
         let free_bytes = self.disk_space();
         if free_bytes < home::DISK_RESERVE {
-            return Err(Problem::DiskFull { path: self.home_dir.display().to_string(), free_bytes });
+            return Err(Problem::DiskFull { path: self.home.dir.display().to_string(), free_bytes });
         }
         let (world, new) = (&self.world, &turn.batch.new);
         let is_live = |id| world.job(id).is_some() || new.contains_key(&id);

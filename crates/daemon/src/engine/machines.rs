@@ -29,6 +29,8 @@ use crate::store::MachineRow;
 pub struct Calls {
     /// A folder for the sockets of shared connections; its path is short.
     pub controls: PathBuf,
+    /// Where the code of jobs is kept.
+    pub snapshots: PathBuf,
     /// Which of the services that use a machine this is.
     pub service: String,
     pub engine: Sender<Message>,
@@ -61,7 +63,18 @@ impl Engine {
             return Err(Problem::MachineExists { name: new.name, address });
         }
         let class = self.class(new.class.as_deref().unwrap_or(DEFAULT_CLASS), turn);
-        let standing = Standing { class: Some(class), ..Standing::default() };
+        self.take_in(machine, new, Some(class), turn)
+    }
+
+    /// One that was not there before. `class`: none while it is set up.
+    pub(super) fn take_in(
+        &mut self,
+        machine: MachineId,
+        new: AddMachine,
+        class: Option<ClassId>,
+        turn: &mut Turn,
+    ) -> Result<(), Problem> {
+        let standing = Standing { class, ..Standing::default() };
         let command = Command::AddMachine { machine, standing };
         let events = apply::command(&mut self.world, command, clock::now());
         turn.batch.events.extend(events.map_err(|refusal| self.refused(refusal, "add"))?);
@@ -93,7 +106,9 @@ impl Engine {
 
     /// Where a job may run is known from now on; a machine must be.
     pub(super) fn know_places(&mut self, request: &JobRequest, turn: &mut Turn) -> Result<(), Problem> {
-        if let Some(machine) = &request.machine {
+        if let Some(machine) = &request.machine
+            && !turn.batch.machines.iter().any(|coming| coming.name == *machine)
+        {
             self.pool.named(machine)?;
         }
         if let Some(class) = &request.class {
@@ -149,6 +164,7 @@ impl Engine {
             controls: self.calls.controls.clone(),
             home: row.home,
             service: self.calls.service.clone(),
+            snapshots: self.calls.snapshots.clone(),
             simulated: row.simulated > 0,
             poll: self.specs.config.gpus_of(&row.name).poll,
         };

@@ -2,6 +2,7 @@
 
 use nexus_api::import::Fate;
 use nexus_api::jobs::JobSpec;
+use nexus_api::machines::SetUpBegun;
 use nexus_api::problem::Problem;
 use nexus_api::results::Found;
 use nexus_core::apply::{Command, Report};
@@ -17,6 +18,7 @@ use super::import::ImportOrder;
 use super::machines::AddMachine;
 use super::once::Once;
 use super::revise::Revision;
+use super::set_up::SetUpOrder;
 use super::sweep::SweepOrder;
 use crate::backend::ssh::News;
 use crate::config::Config;
@@ -140,6 +142,11 @@ pub enum Message {
     AddMachine {
         new: Box<AddMachine>,
         reply: Reply<()>,
+    },
+    /// Jobs make machines ready for a class.
+    SetUpMachines {
+        order: Box<SetUpOrder>,
+        reply: Reply<Vec<SetUpBegun>>,
     },
     /// Machines go to another class. What runs on them goes on.
     MoveMachines {

@@ -29,13 +29,7 @@ impl Engine {
     }
 
     fn copy_order(&self, job: JobId, row: JobRow, to: PathBuf) -> Result<Order, String> {
-        let (own, from) = self.lines.results_of(&row, &self.specs.results)?;
-        let sources = Sources {
-            cwd: row.spec.cwd.into(),
-            named: row.left.found.results,
-            left_out: row.left.found.results_left_out,
-            own,
-        };
+        let (sources, from) = self.lines.left_by(&row, &self.home)?;
         Ok(Order { job, sources, from, to, clears: true, by_user: false })
     }
 

@@ -101,7 +101,7 @@ impl Engine {
         }
         match self.disk_space() {
             free_bytes if free_bytes < home::DISK_RESERVE => {
-                Err(Problem::DiskFull { path: self.home_dir.display().to_string(), free_bytes })
+                Err(Problem::DiskFull { path: self.home.dir.display().to_string(), free_bytes })
             }
             _ => Ok(()),
         }

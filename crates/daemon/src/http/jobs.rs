@@ -8,7 +8,7 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use nexus_api::env::{Env, looks_secret};
 use nexus_api::jobs::{
-    Job, JobDetail, JobQuery, JobSpec, Note, Rerun, State as Word, Submitted, Waiting as WaitingWord,
+    Code, Job, JobDetail, JobQuery, JobSpec, Note, Rerun, State as Word, Submitted, Waiting as WaitingWord,
 };
 use nexus_api::problem::Problem;
 use nexus_core::event::Needs;
@@ -86,7 +86,8 @@ pub async fn show(
     env_names.extend(row.secret_names.iter().filter(|name| !env.contains_key(*name)).cloned());
     env_names.sort();
     let runs = runs.into_iter().map(view::run).collect();
-    let JobSpec { conda, venv, gpu_arg, by_rule, after, after_any, retry_on, unique, extract, .. } = row.spec.clone();
+    let JobSpec { conda, venv, gpu_arg, code, by_rule, after, after_any, retry_on, unique, extract, .. } =
+        row.spec.clone();
     let (results_folder, results_error) = (app.own_results(&row), row.left.error.clone());
     let results_copy = app.copy_of(&row).filter(|copy| !copy.ended);
     let checkpoints = app.checkpoints_of(&row).filter(|folder| folder.is_dir());
@@ -101,6 +102,7 @@ pub async fn show(
         conda,
         venv,
         gpu_arg,
+        code,
         env_names,
         env,
         checkpoint_dir,
@@ -359,7 +361,7 @@ impl App {
     }
 
     /// New jobs with what rules say of them, checked.
-    fn meant(&self, mut specs: Vec<JobSpec>, copies: usize) -> Result<(Vec<JobSpec>, Vec<Note>), Problem> {
+    pub(super) fn meant(&self, mut specs: Vec<JobSpec>, copies: usize) -> Result<(Vec<JobSpec>, Vec<Note>), Problem> {
         let rules = tokio::task::block_in_place(|| self.reload.rules());
         let mut notes = Vec::new();
         for spec in &mut specs {
@@ -368,6 +370,13 @@ impl App {
             spec.params.clear();
             notes.extend(rules.fill(spec).filter(|note| !notes.contains(note)));
             checks::signal(None, spec)?;
+        }
+        let code = specs.iter().filter_map(|spec| spec.code.as_ref());
+        for code in code.filter(|code| Code::is_content(&code.content)) {
+            if !tokio::task::block_in_place(|| self.home.snapshots().join(&code.content).is_dir()) {
+                let want = "one that nexus add --sync has put into its snapshots".into();
+                return Err(Problem::BadField { field: "code".into(), value: code.content.clone(), want });
+            }
         }
         Ok((checked(specs, copies)?, notes))
     }

@@ -1,14 +1,16 @@
 //! The machines of the pool: how they stand, and what is done to them.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use nexus_api::machines::{InPool, MachineAction, MachineState, NewMachine, OnMachines};
+use nexus_api::machines::{InPool, MachineAction, MachineState, NewMachine, OnMachines, SetUpBegun, SetUpMachines};
 use nexus_api::problem::Problem;
 use nexus_api::service::Machine;
 use nexus_core::apply::Command;
 use nexus_core::ids::MachineId;
-use nexus_core::machine::Machine as Known;
+use nexus_core::machine::{Machine as Known, SetUp};
 use nexus_core::world::World;
 
 use super::extract::{Path, Sent};
@@ -16,12 +18,18 @@ use super::problem::Failed;
 use super::{App, Shared, gpus};
 use crate::backend::ssh::Step;
 use crate::backend::ssh::address::{Address, WANT, is_machine_name};
-use crate::engine::{AddMachine, Message};
+use crate::engine::{AddMachine, Message, SetUpOrder};
 use crate::pool::{LineState, Member, Pool};
 use crate::{checks, clock};
 
 /// More than nexus pretends to have.
 const MOST_SIMULATED: u16 = 64;
+
+/// Jobs of one set-up, over all of its machines.
+const MOST_SET_UP: usize = 10_000;
+
+/// Between two machines that are set up: a day.
+const LONGEST_STAGGER: u64 = 86_400;
 
 /// `GET /v1/machines`
 pub async fn list(State(app): State<Shared>) -> Result<Json<Vec<Machine>>, Failed> {
@@ -45,6 +53,34 @@ pub async fn add(
     app.order(|reply| Message::AddMachine { new: Box::new(new), reply }).await?;
     let found = app.machines().await?.into_iter().find(|machine| machine.name == name);
     Ok((StatusCode::CREATED, Json(found.ok_or(Problem::NoSuchMachine { name, near: None })?)))
+}
+
+/// `POST /v1/setups`: their jobs are queued, and they join the class as these complete.
+pub async fn set_up(
+    State(app): State<Shared>,
+    Sent(wish): Sent<SetUpMachines>,
+) -> Result<Json<Vec<SetUpBegun>>, Failed> {
+    let SetUpMachines { machines, class, mut jobs, stagger_seconds } = wish;
+    let count = machines.len() * jobs.len();
+    if count == 0 || count > MOST_SET_UP {
+        let want = format!("machines and the jobs that set them up, {MOST_SET_UP} at most in all");
+        return Err(Failed(Problem::BadField { field: "jobs".into(), value: count.to_string(), want }));
+    }
+    if stagger_seconds > LONGEST_STAGGER {
+        let (value, want) = (format!("{stagger_seconds}s"), "at most a day".into());
+        return Err(Failed(Problem::BadField { field: "stagger".into(), value, want }));
+    }
+    checks::word("class", &class)?;
+    let machines = machines.into_iter().map(checked).collect::<Result<Vec<_>, _>>()?;
+    for job in &mut jobs {
+        job.request.machine = Some(machines[0].name.clone());
+        // They come one after the other, and after nothing else; doing the same twice is what a set-up may be for.
+        (job.after, job.after_any, job.unique, job.hold) = (vec![], vec![], false, false);
+    }
+    let (jobs, _) = app.meant(jobs, 1)?;
+    let stagger = Duration::from_secs(stagger_seconds);
+    let order = Box::new(SetUpOrder { machines, class, jobs, stagger });
+    Ok(Json(app.order(|reply| Message::SetUpMachines { order, reply }).await?))
 }
 
 /// `POST /v1/machines/pause` and its like: the machines as they are afterwards, or were before they went.
@@ -159,6 +195,10 @@ pub(super) fn standing(member: &Member, world: &World, pool: &Pool) -> InPool {
         (MachineState::Ready, None) if decided.paused => {
             (MachineState::Paused, None, Some(format!("nexus machine resume {name}")))
         }
+        (MachineState::Ready, None) => match decided.set_up {
+            Some(set_up) => being_set_up(name, set_up, world, pool),
+            None => (MachineState::Ready, detail, hint),
+        },
         (state, _) => (state, detail, hint),
     };
     let (round_trip, since, again_at) = match &member.line {
@@ -183,6 +223,31 @@ pub(super) fn standing(member: &Member, world: &World, pool: &Pool) -> InPool {
         added_at: member.address.as_ref().map(|_| clock::rfc3339(member.added_at)),
         jobs: jobs.map(|run| run.id.job.to_string()).collect(),
     }
+}
+
+/// How far its set-up is: the job that the last one waits for, and that one's, are those that are left.
+fn being_set_up(
+    name: &str,
+    set_up: SetUp,
+    world: &World,
+    pool: &Pool,
+) -> (MachineState, Option<String>, Option<String>) {
+    let class = pool.names.class_name(set_up.class);
+    let Some(last) = world.job(set_up.last) else {
+        let detail = format!("its set-up for {class} failed");
+        let hint =
+            format!("nexus why {}, then nexus machine setup again, or nexus machine mv {class} {name}", set_up.last);
+        return (MachineState::NotSetUp, Some(detail), Some(hint));
+    };
+    let (mut next, mut left) = (last.id, 1);
+    while let Some(before) = world.parents(next).first() {
+        (next, left) = (before.job, left + 1);
+    }
+    let detail = match left {
+        1 => format!("it joins {class} when {next} has completed"),
+        left => format!("it joins {class} when {left} jobs have completed, {next} first"),
+    };
+    (MachineState::SettingUp, Some(detail), None)
 }
 
 fn line(known: &Known, member: &Member) -> (MachineState, Option<String>, Option<String>) {

@@ -128,6 +128,7 @@ pub fn open_router(app: Shared) -> Router {
         .route("/v1/queue/pause", post(service::pause))
         .route("/v1/queue/resume", post(service::resume))
         .route("/v1/machines", get(machines::list).post(machines::add))
+        .route("/v1/setups", post(machines::set_up))
         .route("/v1/machines/{name}", get(machines::show).post(machines::act))
         .route("/v1/gpus", get(gpus::list))
         .route("/v1/gpus/readings", get(gpus::readings))

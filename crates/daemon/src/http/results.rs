@@ -104,13 +104,7 @@ impl App {
         }
         let machine = || row.machine.clone().unwrap_or_default();
         let away = |why| Problem::Unreachable { machine: machine(), why };
-        let (own, from) = self.lines.results_of(row, &self.home.results()).map_err(away)?;
-        let sources = Sources {
-            cwd: PathBuf::from(&row.spec.cwd),
-            named: row.left.found.results.clone(),
-            left_out: row.left.found.results_left_out,
-            own,
-        };
+        let (sources, from) = self.lines.left_by(row, &self.home).map_err(away)?;
         Ok(Order { job, sources, from, to, clears, by_user: true })
     }
 

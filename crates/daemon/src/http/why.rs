@@ -2,14 +2,18 @@
 
 use axum::Json;
 use axum::extract::State;
-use nexus_api::jobs::{Job, Waiting};
+use nexus_api::jobs::{Job, JobRequest, Waiting};
 use nexus_api::problem::Problem;
+use nexus_api::service::Machine;
 use nexus_api::why::Why;
+use nexus_core::world::World;
 
 use super::extract::Path;
 use super::problem::Failed;
 use super::{Shared, gpus};
+use crate::pool::{Member, Pool};
 use crate::store::StoreError;
+use crate::workplace::Workplace;
 use crate::{home, view};
 
 /// The end of a traceback is in them.
@@ -25,10 +29,16 @@ pub async fn why(State(app): State<Shared>, Path(id): Path<String>) -> Result<Js
         })
         .await?;
     let (dir, failed_by, results_error) = (row.dir.clone(), row.failed_by.clone(), row.left.error.clone());
+    let asked = row.spec.request.clone();
     let has_variables = !row.spec.variables.is_empty();
+    let here = Workplace { user_home: nexus_node::own_home(), code: app.home.code() };
+    let cwd = here.folder(&row.spec);
     let job = app.view(vec![row], false).await?.remove(0);
-    let holders = app.view(active, false).await?.into_iter().filter(|other| is_in_the_way(other, &job)).collect();
-    let (machines, pending) = app.ask_pool(|world, read| (gpus::machines(world, read), world.pending())).await?;
+    let active = app.view(active, false).await?;
+    let holders: Vec<Job> = active.into_iter().filter(|other| is_in_the_way(other, &job)).collect();
+    let (machines, pending) = app.ask_pool(move |world, pool| (meant(world, pool, &asked), world.pending())).await?;
+    let is_meant = |other: &Job| other.machine.iter().all(|name| machines.iter().any(|machine| machine.name == *name));
+    let holders = holders.into_iter().filter(is_meant).collect();
     // A folder on a dead server may keep this waiting: others are answered meanwhile.
     let (last_lines, cwd_exists) = tokio::task::block_in_place(|| {
         let lines = match dir {
@@ -37,7 +47,7 @@ pub async fn why(State(app): State<Shared>, Path(id): Path<String>) -> Result<Js
             Some(dir) if has_variables => nexus_node::kept_said(&dir).unwrap_or_default().lines,
             Some(dir) => nexus_node::last_lines(&dir, LAST_LINES),
         };
-        (lines, std::fs::metadata(&job.cwd).is_ok_and(|found| found.is_dir()))
+        (lines, std::fs::metadata(&cwd).is_ok_and(|found| found.is_dir()))
     });
     Ok(Json(Why {
         runs: runs.into_iter().map(view::run).collect(),
@@ -51,6 +61,16 @@ pub async fn why(State(app): State<Shared>, Path(id): Path<String>) -> Result<Js
         results_error,
         job,
     }))
+}
+
+/// Machines that the job may run on; all of them where it may run on none.
+fn meant(world: &World, pool: &Pool, request: &JobRequest) -> Vec<Machine> {
+    let target = pool.names.target(request);
+    let allowed = |member: &Member| target.allows(member.machine.id, world.standing(member.machine.id).class);
+    let names: Vec<&str> = pool.members.values().filter(|it| allowed(it)).map(|it| it.name.as_str()).collect();
+    let mut machines = gpus::machines(world, pool);
+    machines.retain(|machine| names.is_empty() || names.contains(&machine.name.as_str()));
+    machines
 }
 
 /// Whether a running job holds something of what the other waits for.

@@ -2,7 +2,7 @@
 
 use nexus_core::event::Event;
 use nexus_core::ids::{ClassId, JobId, MachineId};
-use nexus_core::machine::{Quarantine, Standing};
+use nexus_core::machine::{Quarantine, SetUp, Standing};
 use nexus_core::time::Time;
 use rusqlite::{Row, params};
 
@@ -29,7 +29,7 @@ impl Store {
         self.db
             .prepare_cached(
                 "SELECT n, name, address, home, simulated, class, paused, quarantine, leaving, added_at,
-                        removed_at IS NOT NULL FROM machines ORDER BY n",
+                        removed_at IS NOT NULL, setup FROM machines ORDER BY n",
             )
             .and_then(|mut found| found.query_map([], machine)?.collect())
             .map_err(|source| self.read_error(source))
@@ -60,8 +60,13 @@ impl Writer<'_> {
                 None => 0,
             },
             Event::MachineMoved { machine, class } => {
-                self.run("UPDATE machines SET class = ?2 WHERE n = ?1", params![machine.0, class.map(|class| class.0)])?
+                let sql = "UPDATE machines SET class = ?2, setup = NULL WHERE n = ?1";
+                self.run(sql, params![machine.0, class.map(|class| class.0)])?
             }
+            Event::MachineSetUp { machine, set_up } => self.run(
+                "UPDATE machines SET class = NULL, setup = ?2 WHERE n = ?1",
+                params![machine.0, set_up_text(set_up)],
+            )?,
             Event::MachinePaused { machine } => self.run("UPDATE machines SET paused = 1 WHERE n = ?1", [machine.0])?,
             Event::MachineResumed { machine } => {
                 self.run("UPDATE machines SET paused = 0, quarantine = NULL WHERE n = ?1", [machine.0])?
@@ -110,7 +115,7 @@ impl Writer<'_> {
 }
 
 fn machine(row: &Row) -> rusqlite::Result<MachineRow> {
-    let quarantine: Option<String> = row.get(7)?;
+    let (quarantine, set_up): (Option<String>, Option<String>) = (row.get(7)?, row.get(11)?);
     Ok(MachineRow {
         id: MachineId(row.get(0)?),
         name: row.get(1)?,
@@ -119,6 +124,7 @@ fn machine(row: &Row) -> rusqlite::Result<MachineRow> {
         simulated: row.get(4)?,
         standing: Standing {
             class: row.get::<_, Option<u32>>(5)?.map(ClassId),
+            set_up: set_up.as_deref().and_then(set_up_of),
             paused: row.get(6)?,
             quarantine: quarantine.as_deref().and_then(quarantine_of),
             leaving: row.get(8)?,
@@ -126,6 +132,16 @@ fn machine(row: &Row) -> rusqlite::Result<MachineRow> {
         added_at: Time(row.get(9)?),
         removed: row.get(10)?,
     })
+}
+
+fn set_up_text(set_up: &SetUp) -> String {
+    format!("{} {}", set_up.class.0, set_up.last)
+}
+
+/// Reads what [`set_up_text`] wrote.
+fn set_up_of(text: &str) -> Option<SetUp> {
+    let (class, last) = text.split_once(' ')?;
+    Some(SetUp { class: ClassId(class.parse().ok()?), last: last.parse().ok()? })
 }
 
 fn quarantine_text(quarantine: &Quarantine) -> String {

@@ -15,7 +15,7 @@ CREATE TABLE machines (
     paused     INTEGER NOT NULL DEFAULT 0,
     quarantine TEXT,                             -- since when, how many failed, which last: 1700000000000 3 abc
     leaving    INTEGER NOT NULL DEFAULT 0,
-    setup      TEXT,                             -- the class that it joins when its set-up is done, and how far that is
+    setup      TEXT,                             -- the class that it joins, and the job whose completion ends its set-up: 2 abc
     added_at   INTEGER NOT NULL,
     removed_at INTEGER                           -- added again under its name it has its number again
 ) STRICT;

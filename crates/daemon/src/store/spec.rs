@@ -136,7 +136,7 @@ pub(super) fn have_in_common(one: &JobSpec, other: &JobSpec) -> bool {
         command: _, out: _, rerun_of: _, params: _,
         cwd, env, env_given, name, project, tags, request, priority, retries, retry_on, after, after_any, unique, hold, tty,
         window, out_dir, checkpoint_of, by_rule, session, one_terminal, conda, venv, gpu_arg, results, extract, sweep,
-        variables, export_env,
+        variables, export_env, code,
     } = one;
     *cwd == other.cwd
         && (env, env_given, name, project, tags)
@@ -147,7 +147,7 @@ pub(super) fn have_in_common(one: &JobSpec, other: &JobSpec) -> bool {
         && (out_dir, checkpoint_of, by_rule) == (&other.out_dir, &other.checkpoint_of, &other.by_rule)
         && (session, one_terminal, conda, venv) == (&other.session, &other.one_terminal, &other.conda, &other.venv)
         && (gpu_arg, results, extract) == (&other.gpu_arg, &other.results, &other.extract)
-        && (sweep, variables, export_env) == (&other.sweep, &other.variables, &other.export_env)
+        && (sweep, variables, export_env, code) == (&other.sweep, &other.variables, &other.export_env, &other.code)
 }
 
 /// Specs that were read, by the number of what they share.

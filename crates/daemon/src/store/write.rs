@@ -233,6 +233,9 @@ impl<'a> Writer<'a> {
             Event::Released { job } => {
                 self.run("UPDATE jobs SET state = 'queued' WHERE id = ?1", [job.as_str()])?;
             }
+            Event::Delayed { job, until } => {
+                self.run("UPDATE jobs SET not_before = ?2 WHERE id = ?1", params![job.as_str(), until.0])?;
+            }
             Event::Edited { job, needs } => self.edited(*job, needs.is_some(), &batch.edited[job])?,
             Event::Moved { job, place } | Event::Placed { job, place } => {
                 self.run(
@@ -277,6 +280,7 @@ impl<'a> Writer<'a> {
             | Event::GpuResumed { .. }
             | Event::MachineAdded { .. }
             | Event::MachineMoved { .. }
+            | Event::MachineSetUp { .. }
             | Event::MachinePaused { .. }
             | Event::MachineResumed { .. }
             | Event::MachineQuarantined { .. }

@@ -13,9 +13,6 @@ use crate::{home, users};
 const USUAL_PLACES: &str = "/usr/local/bin:/usr/bin:/bin";
 
 pub fn hello(home: &Home, containment: &Containment, boot_id: &str) -> Hello {
-    let account = users::account_of(rustix::process::getuid().as_raw());
-    let user_home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-    let user_home = user_home.or(account.map(|account| account.home)).unwrap_or_else(|| "/".into());
     Hello {
         version: env!("CARGO_PKG_VERSION").into(),
         pid: std::process::id(),
@@ -25,8 +22,9 @@ pub fn hello(home: &Home, containment: &Containment, boot_id: &str) -> Hello {
         logs: home.default_log_dir(),
         checkpoints: home.checkpoints(),
         results: home.results(),
+        code: home.code(),
         screens: home.socket_dir().join("screens"),
-        user_home,
+        user_home: users::own_home(),
         cpus: std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX)),
         ram_mib: ram_mib(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default()),
         boot_id: boot_id.to_owned(),

@@ -26,4 +26,4 @@ mod words;
 pub use channel::Channel;
 pub use client::{Heard, Line, LineSink};
 pub use log_copy::LogCopy;
-pub use words::{FromNode, Hello, Last, REACHED, Stream, ToNode};
+pub use words::{FromNode, Hello, Last, REACHED, Stream, ToNode, part_of};

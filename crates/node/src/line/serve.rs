@@ -155,11 +155,12 @@ fn serve(options: ServeOptions) -> Result<(), ServeError> {
     let node = open_node(&home, &options, lock, sink(&outgoing, &ending, FromNode::Report))?;
     let hello = about::hello(&home, &node.containment(), &boot_id);
     let hello = frames::message(&FromNode::Hello(Box::new(hello))).map_err(system("say who it is"))?;
+    let tells = sink(&outgoing, &ending, |told| told);
     let readings = sink(&outgoing, &ending, FromNode::Gpus);
     let shared = Arc::new(Shared {
         channels: Channels::new(outgoing.clone(), Side::Node),
         outgoing,
-        starts: Starts::new(node),
+        starts: Starts::new(node, home.code(), tells),
         watcher: (!options.simulate).then(|| Watcher::start(WatcherConfig { poll: options.poll }, readings)),
         roots: Roots(vec![home.default_log_dir(), home.checkpoints(), home.results()]),
     });
@@ -274,6 +275,7 @@ impl Shared {
             }
             ToNode::Observe { runs } => self.starts.observe(runs),
             ToNode::Stop { runs } => self.starts.stop(runs),
+            ToNode::CodeSent { content, error } => self.starts.code_came(&content, error),
             ToNode::Tidy { runs } => self.starts.with_node(|node| node.tidy(runs)),
             ToNode::TidyLeftovers { runs } => self.starts.with_node(|node| node.tidy_leftovers(runs)),
             ToNode::Poll { every_ms, now } => {

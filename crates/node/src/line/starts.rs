@@ -1,17 +1,31 @@
-//! The node's runs as the service asks for them over the line. Those that want the login environment wait until it is
-//! known; until then they are neither looked for nor forgotten.
+//! The node's runs as the service asks for them over the line. Those that want the login environment, or code that is not
+//! here, wait until it is; until then they are neither looked for nor forgotten.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
+use std::time::SystemTime;
 
+use nexus_api::jobs::Code;
 use nexus_api::run_dir::RunSpec;
 use nexus_core::ids::RunId;
 
 use super::login::{Variables, merged};
+use super::words::{FromNode, part_of};
 use crate::node::Node;
-use crate::words::RunPlace;
+use crate::words::{Report, RunPlace};
+
+/// Contents that may be much the same as one that is wanted: the newest.
+const BESIDE: usize = 4;
+
+/// Tells the service something.
+pub type Tell = Box<dyn Fn(FromNode) + Send + Sync>;
 
 pub struct Starts {
     books: Mutex<Books>,
+    /// Where contents are, a folder each.
+    code: PathBuf,
+    tell: Tell,
 }
 
 struct Books {
@@ -19,11 +33,14 @@ struct Books {
     node: Option<Node>,
     login_env: Option<Variables>,
     waiting: Vec<RunSpec>,
+    /// Contents that were asked for.
+    wanted: BTreeSet<String>,
 }
 
 impl Starts {
-    pub fn new(node: Node) -> Starts {
-        Starts { books: Mutex::new(Books { node: Some(node), login_env: None, waiting: Vec::new() }) }
+    pub fn new(node: Node, code: PathBuf, tell: Tell) -> Starts {
+        let books = Books { node: Some(node), login_env: None, waiting: Vec::new(), wanted: BTreeSet::new() };
+        Starts { books: Mutex::new(books), code, tell }
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
@@ -34,12 +51,77 @@ impl Starts {
     pub fn know(&self, login_env: Variables) {
         let mut books = self.books();
         books.login_env = Some(login_env);
-        let waiting = std::mem::take(&mut books.waiting);
-        books.start(waiting);
+        self.start_waiting(&mut books);
+    }
+
+    /// A content came, or could not.
+    pub fn code_came(&self, content: &str, error: Option<String>) {
+        let mut books = self.books();
+        if !books.wanted.remove(content) {
+            return;
+        }
+        let came = match error {
+            Some(error) => Err(error),
+            None => self.take_in(content).map_err(|error| format!("its code cannot be kept here: {error}")),
+        };
+        let Err(error) = came else { return self.start_waiting(&mut books) };
+        let waits = |spec: &RunSpec| spec.code.as_deref() == Some(content);
+        for spec in books.waiting.extract_if(.., |spec| waits(spec)) {
+            if let Ok(run) = spec.run.parse() {
+                (self.tell)(FromNode::Report(Report::StartFailed { run, error: error.clone() }));
+            }
+        }
+    }
+
+    /// What was sent gets its name.
+    fn take_in(&self, content: &str) -> std::io::Result<()> {
+        let whole = self.code.join(content);
+        match std::fs::rename(self.code.join(part_of(content)), &whole) {
+            // Another has put it there meanwhile.
+            Err(_) if whole.is_dir() => Ok(()),
+            renamed => renamed,
+        }
     }
 
     pub fn start(&self, runs: Vec<RunSpec>) {
-        self.books().start(runs);
+        let mut books = self.books();
+        books.waiting.extend(runs);
+        self.start_waiting(&mut books);
+    }
+
+    fn start_waiting(&self, books: &mut Books) {
+        let mut ready = Vec::new();
+        for mut spec in std::mem::take(&mut books.waiting) {
+            if !self.has_code(&spec, books) {
+                books.waiting.push(spec);
+                continue;
+            }
+            match (&books.login_env, spec.login_env) {
+                (_, false) => ready.push(spec),
+                (Some(login_env), true) => {
+                    spec.env = merged(login_env, std::mem::take(&mut spec.env));
+                    ready.push(spec);
+                }
+                (None, true) => books.waiting.push(spec),
+            }
+        }
+        if let Some(node) = books.node.as_ref().filter(|_| !ready.is_empty()) {
+            node.start(ready);
+        }
+    }
+
+    /// Whether the code of a run is here; the service is asked for it once.
+    fn has_code(&self, spec: &RunSpec, books: &mut Books) -> bool {
+        let Some(content) = spec.code.as_ref().filter(|content| Code::is_content(content)) else { return true };
+        if self.code.join(content).is_dir() {
+            return true;
+        }
+        if books.wanted.insert(content.clone()) {
+            // Whoever sends it says what is wrong, if this is.
+            let _ = std::fs::create_dir_all(&self.code);
+            (self.tell)(FromNode::WantCode { content: content.clone(), beside: newest(&self.code) });
+        }
+        false
     }
 
     /// Of those that wait nothing is told: they are on their way.
@@ -77,25 +159,20 @@ impl Books {
     fn is_waiting(&self, run: RunId) -> bool {
         self.waiting.iter().any(|spec| is(spec, run))
     }
-
-    fn start(&mut self, runs: Vec<RunSpec>) {
-        let mut ready = Vec::new();
-        for mut spec in runs {
-            match (&self.login_env, spec.login_env) {
-                (_, false) => ready.push(spec),
-                (Some(login_env), true) => {
-                    spec.env = merged(login_env, std::mem::take(&mut spec.env));
-                    ready.push(spec);
-                }
-                (None, true) => self.waiting.push(spec),
-            }
-        }
-        if let Some(node) = &self.node {
-            node.start(ready);
-        }
-    }
 }
 
 fn is(spec: &RunSpec, run: RunId) -> bool {
     spec.run.parse() == Ok(run)
+}
+
+/// Contents that are here, the newest first.
+fn newest(code: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(code).into_iter().flatten().flatten();
+    let named = entries.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok().filter(|name| Code::is_content(name))?;
+        Some((entry.metadata().and_then(|about| about.modified()).unwrap_or(SystemTime::UNIX_EPOCH), name))
+    });
+    let mut all: Vec<(SystemTime, String)> = named.collect();
+    all.sort_unstable_by(|one, other| other.cmp(one));
+    all.into_iter().take(BESIDE).map(|(_, name)| name).collect()
 }

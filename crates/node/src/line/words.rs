@@ -34,6 +34,11 @@ pub enum ToNode {
         every_ms: u64,
         now: bool,
     },
+    /// The content that was asked for is in [`part_of`] its name; or could not be sent.
+    CodeSent {
+        content: String,
+        error: Option<String>,
+    },
     /// Answered by [`FromNode::Pong`] at once, whatever else flows.
     Ping {
         at_ms: i64,
@@ -71,6 +76,12 @@ pub enum FromNode {
         at_ms: i64,
     },
     Report(Report),
+    /// Runs wait for this content, to be put into [`part_of`] its name in the folder for code. What is beside it may be
+    /// much the same.
+    WantCode {
+        content: String,
+        beside: Vec<String>,
+    },
     /// At every poll; never with simulated GPUs.
     Gpus(Reading),
     /// So many more bytes may be sent on this channel.
@@ -99,6 +110,8 @@ pub struct Hello {
     pub logs: PathBuf,
     pub checkpoints: PathBuf,
     pub results: PathBuf,
+    /// Where jobs run whose code is sent here.
+    pub code: PathBuf,
     /// Where screen sessions are if screen's own folder cannot be used; a short path.
     pub screens: PathBuf,
     /// The home of the user, where jobs run whose folder goes without saying.
@@ -134,6 +147,11 @@ pub enum Stream {
     Remove { path: PathBuf },
     /// What a run printed last: [`Last`] in JSON, with so many lines.
     Said { dir: PathBuf, lines: usize },
+}
+
+/// The folder that a content is sent to; it has its own name once all of it is there.
+pub fn part_of(content: &str) -> String {
+    format!(".part-{content}")
 }
 
 /// Sent once the shim of a terminal is reached.

@@ -166,6 +166,7 @@ pub fn spec_in(home: &Path, run: &str, argv: &[&str]) -> RunSpec {
         script: None,
         hidden: vec![],
         login_env: false,
+        code: None,
     }
 }
 

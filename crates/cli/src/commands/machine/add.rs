@@ -1,8 +1,8 @@
 //! `nexus machine add`: calls a machine, and stays until it is there or cannot be.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
+use nexus_api::events::What;
 use nexus_api::machines::{InPool, MachineAction, MachineState, NewMachine, OnMachines};
 use nexus_api::service::Machine;
 
@@ -10,9 +10,6 @@ use crate::app::App;
 use crate::client::Client;
 use crate::error::{CliError, Refused};
 use crate::render;
-
-/// Between two looks at how far it is: there is no event for each megabyte.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// Add a machine to the pool, over ssh
 ///
@@ -72,6 +69,8 @@ async fn reached(client: &Client, name: &str, app: &App) -> Result<Machine, CliE
             app.ui.draw_line(text);
         }
     };
+    // First listen, then look: what happens in between is heard.
+    let mut events = client.events().await?;
     loop {
         let machine = client.machine(name).await?;
         let pool = machine.pool.clone().unwrap_or_default();
@@ -88,7 +87,12 @@ async fn reached(client: &Client, name: &str, app: &App) -> Result<Machine, CliE
                 return Ok(machine);
             }
         }
-        tokio::time::sleep(LOOK).await;
+        let is_about_it = |what: &What| *what == What::Missed || *what == What::Machine { name: name.to_string() };
+        while let Some(event) = events.next().await {
+            if is_about_it(&event.what) {
+                break;
+            }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! `nexus machine`: the machines that jobs run on.
 
 mod add;
+mod setup;
 
 use std::process::ExitCode;
 
@@ -13,6 +14,7 @@ use crate::error::CliError;
 use crate::render;
 
 pub use add::AddMachineArgs;
+pub use setup::SetUpArgs;
 
 /// Keep a pool of machines that jobs run on
 ///
@@ -25,6 +27,7 @@ pub use add::AddMachineArgs;
     after_help = "\
 Examples:
   nexus machine add ann@gpu1.lab --class big
+  nexus machine setup --class big -m gpu2 -m gpu3 -- \"sh install.sh\"
   nexus machine ls
   nexus add --class big \"python train.py\"
   nexus machine pause gpu1.lab
@@ -41,6 +44,8 @@ pub enum MachineVerb {
     Ls(LsArgs),
     Show(ShowArgs),
     Add(AddMachineArgs),
+    #[command(name = "setup")]
+    SetUp(Box<SetUpArgs>),
     Pause(PauseArgs),
     Resume(ResumeArgs),
     Mv(MvArgs),
@@ -126,6 +131,7 @@ pub async fn run(args: MachineArgs, app: &App) -> Result<ExitCode, CliError> {
         MachineVerb::Ls(args) => list(args, app).await?,
         MachineVerb::Show(args) => show(args, app).await?,
         MachineVerb::Add(args) => return add::run(args, app).await,
+        MachineVerb::SetUp(args) => return setup::run(*args, app).await,
         MachineVerb::Pause(args) => change(MachineAction::Pause, args.names, None, app).await?,
         MachineVerb::Resume(args) => change(MachineAction::Resume, args.names, None, app).await?,
         MachineVerb::Mv(args) => change(MachineAction::Mv, args.names, Some(args.class), app).await?,

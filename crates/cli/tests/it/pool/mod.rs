@@ -3,4 +3,7 @@
 mod chaos;
 mod jobs;
 mod machines;
+mod seed_003;
+mod setup;
+mod sync;
 mod trouble;

@@ -37,11 +37,20 @@ impl Address {
         Some(self.host.as_str()).filter(|host| is_machine_name(host))
     }
 
-    /// What ssh is told after its options.
-    pub fn arguments(&self) -> Vec<String> {
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Port and user, as options of ssh.
+    pub fn options(&self) -> Vec<String> {
         let port = self.port.into_iter().flat_map(|port| ["-p".to_string(), port.to_string()]);
         let user = self.user.iter().flat_map(|user| ["-l".to_string(), user.clone()]);
-        port.chain(user).chain(["--".to_string(), self.host.clone()]).collect()
+        port.chain(user).collect()
+    }
+
+    /// What ssh is told after its own options.
+    pub fn arguments(&self) -> Vec<String> {
+        [self.options(), vec!["--".to_string(), self.host.clone()]].concat()
     }
 }
 

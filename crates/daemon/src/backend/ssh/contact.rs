@@ -239,16 +239,26 @@ impl Contact {
     }
 }
 
-fn arguments(order: &Order, binary: &Binary, token: &str) -> Vec<String> {
+/// Arguments of ssh before the host, for something else that goes over the connection of the node.
+pub fn shared(order: &Order) -> Vec<String> {
+    options(order, "no")
+}
+
+/// `master`: whether others may share this connection.
+fn options(order: &Order, master: &str) -> Vec<String> {
     let mut arguments = order.ssh_args.clone();
     arguments.push("-T".into());
     arguments.extend(OPTIONS.iter().flat_map(|option| ["-o".to_string(), option.to_string()]));
-    arguments.extend(match &order.control {
-        Some(control) => {
-            ["-o".into(), "ControlMaster=yes".into(), "-o".into(), format!("ControlPath={}", control.display())]
-        }
-        None => ["-o".into(), "ControlMaster=no".into(), "-o".into(), "ControlPath=none".into()],
-    });
+    let (master, path) = match &order.control {
+        Some(control) => (master, control.display().to_string()),
+        None => ("no", "none".into()),
+    };
+    arguments.extend(["-o".into(), format!("ControlMaster={master}"), "-o".into(), format!("ControlPath={path}")]);
+    arguments
+}
+
+fn arguments(order: &Order, binary: &Binary, token: &str) -> Vec<String> {
+    let mut arguments = options(order, "yes");
     arguments.extend(order.address.arguments());
     let size = binary.size.to_string();
     let mut words = vec!["exec", "sh", "-c", SCRIPT, "nexus", token, &binary.name, &size, &binary.hash];

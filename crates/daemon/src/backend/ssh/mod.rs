@@ -9,11 +9,12 @@
 
 pub mod address;
 pub mod binary;
+mod code;
 mod contact;
 pub mod trouble;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -28,6 +29,7 @@ use nexus_node::line::{Channel, FromNode, Heard, Hello, Line, Stream, ToNode};
 use crate::clock;
 use address::Address;
 use binary::Binary;
+use code::Shipment;
 pub use contact::Step;
 use contact::{Contact, Order, contact};
 use trouble::Trouble;
@@ -107,6 +109,8 @@ pub struct Way {
     pub home: Option<String>,
     /// Of this service, so that several may use one machine.
     pub service: String,
+    /// Where the code of jobs is kept here.
+    pub snapshots: PathBuf,
     pub simulated: bool,
     /// How often its GPUs are looked at.
     pub poll: Duration,
@@ -251,10 +255,11 @@ impl Caller {
         let line = Arc::new(Line::open(reader, writer, self.listener()));
         let (over, was_up) = match self.greeted(&line) {
             Ok((hello, round_trip)) => {
+                let code = hello.code.clone();
                 *locked(&self.line) = Some(line.clone());
                 *locked(&self.hello) = Some(Arc::new((*hello).clone()));
                 (self.sink)(News::Up { hello, round_trip });
-                (self.keep(&line), true)
+                (self.keep(&line, &code), true)
             }
             Err(over) => (over, false),
         };
@@ -345,11 +350,15 @@ impl Caller {
     }
 
     /// Until the line is lost, or nobody wants it any more.
-    fn keep(&self, line: &Line) -> Over {
+    fn keep(&self, line: &Arc<Line>, code: &Path) -> Over {
         let mut answered = Instant::now();
         loop {
             match self.next(Instant::now() + PING) {
                 Some(Ask::Heard(FromNode::Pong { .. })) => answered = Instant::now(),
+                Some(Ask::Heard(FromNode::WantCode { content, beside })) => {
+                    let (snapshots, to) = (self.way.snapshots.clone(), code.to_owned());
+                    self.send_code(line.clone(), Shipment { snapshots, to, content, beside });
+                }
                 Some(Ask::Lost(why)) => return Over::Trouble(Trouble::passing(why)),
                 Some(Ask::End) => return Over::Ended,
                 Some(Ask::Heard(_) | Ask::CallNow) => {}
@@ -358,6 +367,22 @@ impl Caller {
                 }
                 None => line.send(&ToNode::Ping { at_ms: clock::now().0 }),
             }
+        }
+    }
+}
+
+impl Caller {
+    /// Beside all else that goes over the line.
+    fn send_code(&self, line: Arc<Line>, shipment: Shipment) {
+        let (order, content) = (self.order(), shipment.content.clone());
+        let answer = line.clone();
+        let send = move || {
+            let error = code::send(&order, &shipment).err();
+            line.send(&ToNode::CodeSent { content: shipment.content, error });
+        };
+        if let Err(error) = std::thread::Builder::new().name("nexus-code".into()).stack_size(STACK).spawn(send) {
+            let error = Some(format!("its code cannot be sent: {error}"));
+            answer.send(&ToNode::CodeSent { content, error });
         }
     }
 }

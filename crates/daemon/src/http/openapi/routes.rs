@@ -9,7 +9,7 @@ use nexus_api::import::{Import, ImportReport, ImportText, Imported, Watch, Watch
 use nexus_api::jobs::{Action, Job, JobDetail, JobQuery, JobSpec, Move, OnJobs, Rerun, Submitted};
 use nexus_api::left::{CopyResults, Results};
 use nexus_api::log;
-use nexus_api::machines::{MachineAction, NewMachine, OnMachines};
+use nexus_api::machines::{MachineAction, NewMachine, OnMachines, SetUpBegun, SetUpMachines};
 use nexus_api::report::{Group, Tag, TagJobs};
 use nexus_api::screens::Screen;
 use nexus_api::service::{Gpu, GpuPast, Machine, OnGpus, Service, SimulatedGpus, Status, Stop};
@@ -215,6 +215,11 @@ fn machines() -> Vec<Operation> {
             .takes::<NewMachine>()
             .answers::<Machine>("The machine.")
             .or(409, "There is one of this name already."),
+        post("/v1/setups", "set_up_machines", "Has jobs make machines ready for a class")
+            .about("Machines that are not in the pool yet are added. Each joins the class when the last of its jobs has completed.")
+            .takes::<SetUpMachines>()
+            .answers_list::<SetUpBegun>("The machines in their order, with the ids of their jobs.")
+            .or(409, "There is one of this name already, with another address."),
         get("/v1/machines/{name}", "show_machine", "Shows a machine")
             .of("name", "The name of a machine.")
             .answers::<Machine>("As it is now.")
