@@ -236,8 +236,11 @@ impl Engine {
     fn take(&mut self, message: Message, turn: &mut Turn, watch: &mut Watch) {
         match message {
             Message::Report(report) => self.report(report, turn, watch),
-            Message::Ended { run, report, found } => {
-                turn.batch.found.insert(run, found);
+            Message::Ended { run, report, found, lost_output_bytes } => {
+                if !found.is_nothing() {
+                    turn.batch.found.insert(run, found);
+                }
+                self.tell_lost_output(run, lost_output_bytes, turn);
                 self.report(report, turn, watch);
             }
             Message::Copied(ended) => self.copy_ended(ended, turn, watch),

@@ -115,11 +115,12 @@ pub enum Message {
         until: Time,
     },
     Report(Report),
-    /// A run ended, and what its output said of its results.
+    /// A run ended, what its output said of its results, and how much of that is missing in its logs.
     Ended {
         run: RunId,
         report: Report,
         found: Found,
+        lost_output_bytes: u64,
     },
     /// A copy of results came to its end.
     Copied(Ended),

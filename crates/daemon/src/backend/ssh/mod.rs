@@ -262,7 +262,7 @@ impl Caller {
         line.close();
         let over = match over {
             Over::Trouble(trouble) if trouble.hint.is_none() => {
-                let said = ssh.said();
+                let said = ssh.last_words();
                 let address = self.way.address.to_string();
                 Over::Trouble(if said.trim().is_empty() { trouble } else { Trouble::read(&said, &address) })
             }
