@@ -29,7 +29,7 @@ use super::outgoing::Outgoing;
 use super::starts::Starts;
 use super::streams::{self, Roots};
 use super::words::{FromNode, ToNode};
-use super::{about, login};
+use super::{about, copies, login};
 use crate::gpu::{Watcher, WatcherConfig};
 use crate::node::{Node, NodeError};
 use crate::words::NodeConfig;
@@ -176,6 +176,7 @@ fn serve(options: ServeOptions) -> Result<(), ServeError> {
     })?;
     let (ended, knowing) = (ending.clone(), shared.clone());
     spawn("nexus-login", move || knowing.log_in(options.login_limit, &ended))?;
+    spawn("nexus-copies", copies::clear_old)?;
     wait_for(&ending.wake);
     shared.starts.close();
     ending.why.lock().expect("a plain value").take().map_or(Ok(()), Err)
