@@ -38,4 +38,5 @@ mod words;
 pub use cgroup::Containment;
 pub use last_line::{kept_said, last_line, last_lines};
 pub use node::{Node, NodeError};
+pub use shim::link_job;
 pub use words::{NodeConfig, Report, RunPlace, Sink};

@@ -50,6 +50,8 @@ pub struct Asked {
     pub observes: Vec<RunPlace>,
     pub stops: Vec<RunPlace>,
     pub tidies: Vec<RunPlace>,
+    /// What is to be tidied ended before the line that there is now.
+    pub leftovers: bool,
 }
 
 impl Engine {
@@ -246,6 +248,7 @@ impl Engine {
         }
         self.look_at_gpus(machine, turn, watch);
         self.fetch_leftovers(machine);
+        self.remove_remnants(machine);
         self.tell_machine(machine);
     }
 
@@ -255,6 +258,7 @@ impl Engine {
             Ok(runs) => {
                 let asked = Asked {
                     tidies: runs.into_iter().filter_map(|run| self.run_place(run, machine)).collect(),
+                    leftovers: true,
                     ..Asked::default()
                 };
                 self.ask_of(machine, asked);
@@ -280,7 +284,7 @@ impl Engine {
 
     pub(super) fn ask_of(&self, machine: MachineId, asked: Asked) {
         let Some(member) = self.pool.member(machine) else { return };
-        let Asked { starts, observes, stops, tidies } = asked;
+        let Asked { starts, observes, stops, tidies, leftovers } = asked;
         if !starts.is_empty() {
             member.backend.start(starts);
         }
@@ -296,10 +300,13 @@ impl Engine {
             // Its logs are brought here first.
             Backend::Ssh(remote) => {
                 for RunPlace { run, dir } in tidies {
+                    let here = self.dir_here(run);
                     self.lines.mirrors.finish(Ended {
                         run,
                         there: dir,
-                        here: self.dir_here(run),
+                        link: self.link_to(&here, run),
+                        here,
+                        is_leftover: leftovers,
                         remote: remote.clone(),
                     });
                 }

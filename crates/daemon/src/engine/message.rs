@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use super::import::ImportOrder;
 use super::machines::AddMachine;
 use super::once::Once;
+use super::remnants::{Gone, Remnant};
 use super::revise::Revision;
 use super::sweep::SweepOrder;
 use crate::backend::ssh::News;
@@ -106,6 +107,10 @@ pub enum Message {
         ids: Vec<JobId>,
         reply: Reply<()>,
     },
+    /// What forgotten jobs left on other machines, by the names of those.
+    Remnants(Vec<(String, Remnant)>),
+    /// A machine has done what it could about that.
+    RemnantsGone(Gone),
     SimulateGpus {
         count: u16,
         reply: Reply<()>,

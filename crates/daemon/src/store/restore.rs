@@ -100,6 +100,17 @@ impl Store {
         Ok(dir.map(PathBuf::from))
     }
 
+    /// The project of a job, and its own name or that of its sweep; none for one without a project.
+    pub fn project_of(&self, job: JobId) -> Result<Option<(String, Option<String>)>, StoreError> {
+        self.db
+            .prepare_cached(
+                "SELECT project, coalesce(name, (SELECT name FROM sweeps WHERE sweeps.n = jobs.sweep)) FROM jobs
+                 WHERE id = ?1 AND project IS NOT NULL",
+            )
+            .and_then(|mut found| found.query_row([job.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional())
+            .map_err(|source| self.read_error(source))
+    }
+
     /// Ended runs on a machine whose directories were not cleared yet.
     pub fn untidy_runs(&self, machine: MachineId) -> Result<Vec<RunId>, StoreError> {
         self.db

@@ -275,8 +275,7 @@ impl Shared {
             }
             ToNode::Observe { runs } => self.starts.observe(runs),
             ToNode::Stop { runs } => self.starts.stop(runs),
-            ToNode::Tidy { runs } => self.starts.with_node(|node| node.tidy(runs)),
-            ToNode::TidyLeftovers { runs } => self.starts.with_node(|node| node.tidy_leftovers(runs)),
+            ToNode::Clear { runs, leftovers } => self.starts.with_node(|node| node.clear(runs, leftovers)),
             ToNode::Poll { every_ms, now } => {
                 if let Some(watcher) = &self.watcher {
                     watcher.set_poll(Duration::from_millis(every_ms.max(1)));
