@@ -149,6 +149,9 @@ pub struct RunSpec {
     /// `env` goes over the login environment of the machine: a node behind a line puts that under it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub login_env: bool,
+    /// What the service calls the machine, for what is said of it; none on the service's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
 }
 
 /// The session of GNU screen that a run is to be shown in.

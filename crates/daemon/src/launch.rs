@@ -74,7 +74,7 @@ impl RunSpecs {
             (Some(hello), false) => {
                 let launch = sent(run, told_machine(launch, site.address), hello, &self.config.pass_env);
                 let spec = self.there(site.name, hello).own_spec(run, lease, launch, site.gpus);
-                RunSpec { login_env: true, project_link: None, ..spec }
+                RunSpec { login_env: true, project_link: None, machine: Some(site.name.to_string()), ..spec }
             }
         }
     }
@@ -166,6 +166,7 @@ impl RunSpecs {
             script,
             hidden,
             login_env: false,
+            machine: None,
         }
     }
 

@@ -26,6 +26,7 @@ pub async fn why(State(app): State<Shared>, Path(id): Path<String>) -> Result<Js
         .await?;
     let (dir, failed_by, results_error) = (row.dir.clone(), row.failed_by.clone(), row.left.error.clone());
     let has_variables = !row.spec.variables.is_empty();
+    let is_away = !row.spec.request.driver && row.machine.as_deref().is_some_and(|machine| machine != "local");
     let job = app.view(vec![row], false).await?.remove(0);
     let holders = app.view(active, false).await?.into_iter().filter(|other| is_in_the_way(other, &job)).collect();
     let (machines, pending) = app.ask_pool(|world, read| (gpus::machines(world, read), world.pending())).await?;
@@ -37,7 +38,8 @@ pub async fn why(State(app): State<Shared>, Path(id): Path<String>) -> Result<Js
             Some(dir) if has_variables => nexus_node::kept_said(&dir).unwrap_or_default().lines,
             Some(dir) => nexus_node::last_lines(&dir, LAST_LINES),
         };
-        (lines, std::fs::metadata(&job.cwd).is_ok_and(|found| found.is_dir()))
+        // What is here says nothing of another machine; a run that failed for it there said so itself.
+        (lines, is_away || std::fs::metadata(&job.cwd).is_ok_and(|found| found.is_dir()))
     });
     Ok(Json(Why {
         runs: runs.into_iter().map(view::run).collect(),

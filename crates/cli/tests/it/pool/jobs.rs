@@ -76,7 +76,11 @@ fn the_environment_is_the_machines_own_and_what_was_given() {
     let id = nexus.add_with(&["--machine", "host1", "--cwd", "/no/such/folder"], "true");
     let job = nexus.ended(&id);
     assert_eq!(job["reason"], "start-error");
-    assert!(job["detail"].as_str().unwrap().contains("/no/such/folder"), "{job}");
+    let told = "the folder /no/such/folder does not exist on host1: --sync sends it, or make it there";
+    assert_eq!(job["detail"], told);
+    let why = nexus.ok(&["why", &id]);
+    assert!(why.contains(told) && !why.contains("mkdir"), "{why}");
+    assert!(nexus.ok(&["show", &id]).contains(told));
 }
 
 #[test]
