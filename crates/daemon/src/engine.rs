@@ -360,6 +360,7 @@ impl Engine {
         self.log.limit(config.log_max_size, config.log_keep);
         let gpus_of = |config: &Config| (config.gpus.clone(), config.usual_gpus.clone(), config.machines.clone());
         let other_gpus = gpus_of(&config) != gpus_of(&self.specs.config);
+        self.calls.follow(&config);
         self.specs.follow(config);
         if other_gpus {
             self.look_at_all(turn, watch);

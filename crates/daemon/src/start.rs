@@ -182,7 +182,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         world,
         pool,
         lines: lines.clone(),
-        calls: Calls { controls: home.socket_dir().to_path_buf(), service, engine: to_engine.clone() },
+        calls: Calls::new(home.socket_dir().to_path_buf(), service, to_engine.clone(), &config),
         watched: None,
         copier: copier.clone(),
         specs: RunSpecs::new(config, log_dir.clone(), screens_dir(home), [home.checkpoints(), home.results()]),

@@ -17,8 +17,9 @@ use nexus_node::RunPlace;
 use super::{Engine, Message, Turn, Watch};
 use crate::backend::Backend;
 use crate::backend::ssh::address::Address;
-use crate::backend::ssh::{News, Remote, Sink, Step, Way};
+use crate::backend::ssh::{News, Remote, Sink, SshArgs, Step, Way};
 use crate::clock;
+use crate::config::Config;
 use crate::gpus::Gpus;
 use crate::mirrors::Ended;
 use crate::names::DEFAULT_CLASS;
@@ -32,6 +33,21 @@ pub struct Calls {
     /// Which of the services that use a machine this is.
     pub service: String,
     pub engine: Sender<Message>,
+    /// As they are configured: each call reads them anew.
+    pub ssh_args: SshArgs,
+}
+
+impl Calls {
+    pub fn new(controls: PathBuf, service: String, engine: Sender<Message>, config: &Config) -> Calls {
+        let calls = Calls { controls, service, engine, ssh_args: SshArgs::default() };
+        calls.follow(config);
+        calls
+    }
+
+    /// Counts for the next call of every machine.
+    pub fn follow(&self, config: &Config) {
+        self.ssh_args.set(&config.ssh_args);
+    }
 }
 
 /// A machine to be, its address and names checked.
@@ -147,7 +163,7 @@ impl Engine {
         let machine = Machine { id: row.id, name: row.name.clone(), reachable: false, ..Machine::default() };
         let way = Way {
             address,
-            ssh_args: self.specs.config.ssh_args.clone(),
+            ssh_args: self.calls.ssh_args.clone(),
             controls: self.calls.controls.clone(),
             home: row.home,
             service: self.calls.service.clone(),

@@ -153,3 +153,19 @@ fn copies_of_nexus_that_nobody_runs_go() {
     assert_eq!(nexus.ended(&nexus.add("true"))["state"], "completed");
     assert_eq!(fs::read_dir(&bin).unwrap().count(), 3, "the young one, the other, and that in use");
 }
+
+#[test]
+fn other_arguments_of_ssh_count_for_the_next_call() {
+    let (ssh, nexus) = pool(1, 1);
+    ssh.end_sshd(1);
+    in_state(&nexus, "host1", "unreachable");
+    ssh.known_with(&nexus, &["-l", "nobody-here"]);
+    ssh.power_on(1);
+    nexus.ok(&["machine", "resume", "host1"]);
+    until("it is called as another", || {
+        (machine(&nexus, "host1")["pool"]["detail"] == "it does not let this user in").then_some(())
+    });
+    ssh.known_to(&nexus);
+    nexus.ok(&["machine", "resume", "host1"]);
+    in_state(&nexus, "host1", "ready");
+}
