@@ -152,6 +152,9 @@ pub struct RunSpec {
     /// The content whose copy `cwd` is in: a node behind a line asks for it where it is not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
+    /// What the service calls the machine, for what is said of it; none on the service's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
 }
 
 /// The session of GNU screen that a run is to be shown in.

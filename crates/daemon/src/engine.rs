@@ -10,6 +10,7 @@ mod machines;
 mod message;
 mod once;
 mod refused;
+mod remnants;
 mod reports;
 mod results;
 mod revise;
@@ -20,14 +21,14 @@ mod tags;
 mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
-use nexus_api::run_dir::{RunSpec, of_run};
+use nexus_api::run_dir::{RunSpec, log_dir_of, of_run, project_link};
 use nexus_core::apply::{self, Command, Report};
 use nexus_core::decide::decide;
 use nexus_core::event::Event;
@@ -79,6 +80,7 @@ pub use import::{ImportLine, ImportOrder};
 pub use machines::{AddMachine, Calls};
 pub use message::{Message, Reply};
 pub use once::Once;
+pub use remnants::{Remnant, Remnants};
 pub use reports::messages;
 pub use revise::{Revision, Slot};
 pub use set_up::SetUpOrder;
@@ -111,6 +113,8 @@ pub struct Engine {
     pub leaves_jobs: bool,
     /// Names of those that are set.
     pub variables: BTreeSet<String>,
+    /// On other machines, of forgotten jobs.
+    pub remnants: Remnants,
 }
 
 /// What one turn of the loop has gathered.
@@ -239,8 +243,11 @@ impl Engine {
     fn take(&mut self, message: Message, turn: &mut Turn, watch: &mut Watch) {
         match message {
             Message::Report(report) => self.report(report, turn, watch),
-            Message::Ended { run, report, found } => {
-                turn.batch.found.insert(run, found);
+            Message::Ended { run, report, found, lost_output_bytes } => {
+                if !found.is_nothing() {
+                    turn.batch.found.insert(run, found);
+                }
+                self.tell_lost_output(run, lost_output_bytes, turn);
                 self.report(report, turn, watch);
             }
             Message::Copied(ended) => self.copy_ended(ended, turn, watch),
@@ -290,6 +297,8 @@ impl Engine {
                 turn.batch.forgotten.extend(ids.into_iter().filter(|_| forgettable.is_ok()));
                 turn.answer(reply, forgettable);
             }
+            Message::Remnants(left) => self.keep_remnants(left, turn),
+            Message::RemnantsGone(gone) => self.remnants_gone(gone, turn),
             Message::SimulateGpus { count, reply } => {
                 self.simulate_gpus(count, turn, watch);
                 turn.answer(reply, Ok(()));
@@ -355,6 +364,7 @@ impl Engine {
         self.log.limit(config.log_max_size, config.log_keep);
         let gpus_of = |config: &Config| (config.gpus.clone(), config.usual_gpus.clone(), config.machines.clone());
         let other_gpus = gpus_of(&config) != gpus_of(&self.specs.config);
+        self.calls.follow(&config);
         self.specs.follow(config);
         if other_gpus {
             self.look_at_all(turn, watch);
@@ -512,6 +522,14 @@ impl Engine {
     fn dir_here(&self, run: RunId) -> PathBuf {
         let stored = self.store.run_dir(run).ok().flatten();
         stored.unwrap_or_else(|| of_run(&self.specs.log_dir, run.job.as_str(), run.number))
+    }
+
+    /// Where a job of a project is found by that, whose run has this directory here.
+    fn link_to(&self, dir: &Path, run: RunId) -> Option<PathBuf> {
+        // Without it the logs are found by the job's id all the same.
+        let (project, name) = self.store.project_of(run.job).ok().flatten()?;
+        let log_dir = log_dir_of(dir, run.job.as_str())?;
+        Some(project_link(log_dir, &project, name.as_deref(), run.job.as_str()))
     }
 
     /// What is known at the end, without the machines.

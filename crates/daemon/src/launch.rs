@@ -79,7 +79,8 @@ impl RunSpecs {
                 let launch = sent(run, told_machine(launch, site.address), hello, &self.config.pass_env);
                 let code = launch.spec.code.as_ref().map(|code| code.content.clone());
                 let spec = self.there(site.name, hello).own_spec(run, lease, launch, site.gpus);
-                RunSpec { login_env: true, project_link: None, code, ..spec }
+                let machine = Some(site.name.to_string());
+                RunSpec { login_env: true, project_link: None, code, machine, ..spec }
             }
         }
     }
@@ -174,6 +175,7 @@ impl RunSpecs {
             hidden,
             login_env: false,
             code: None,
+            machine: None,
         }
     }
 

@@ -6,6 +6,7 @@
 //! ```
 //! A copy has one writer at a time. One that a lost line cut short is gone on with over the next.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -37,6 +38,10 @@ pub struct Ended {
     pub run: RunId,
     pub there: PathBuf,
     pub here: PathBuf,
+    /// Where its job is found by its project, once its logs are here.
+    pub link: Option<PathBuf>,
+    /// It ended before the line that there is now.
+    pub is_leftover: bool,
     pub remote: Remote,
 }
 
@@ -61,8 +66,8 @@ struct Shared {
 #[derive(Default)]
 struct Books {
     followed: BTreeMap<RunId, Followed>,
-    /// Being brought here as a whole, or about to be.
-    finishing: BTreeSet<RunId>,
+    /// Being brought here as a whole (true), or about to be.
+    finishing: BTreeMap<RunId, bool>,
     /// All of it is here; until the machine has cleared its own.
     whole: BTreeSet<RunId>,
 }
@@ -108,9 +113,26 @@ impl Mirrors {
 
     /// Brings all of a run's logs here, then lets its machine clear the directory. Asked again it changes nothing.
     pub fn finish(&self, ended: Ended) {
-        if self.shared.books().finishing.insert(ended.run) {
+        let mut books = self.shared.books();
+        if let Entry::Vacant(place) = books.finishing.entry(ended.run) {
+            place.insert(false);
             // Its threads end with the process.
             let _ = self.queue.send(ended);
+        }
+    }
+
+    /// These runs are forgotten: nothing of them is written here once this returns.
+    pub async fn let_go(&self, runs: &[RunId]) {
+        for run in runs {
+            let mut books = self.shared.books();
+            if books.finishing.get(run) == Some(&false) {
+                books.finishing.remove(run);
+            }
+        }
+        self.shared.settled.send_modify(|count| *count += 1);
+        for run in runs {
+            self.whole(*run).await;
+            self.forget(*run);
         }
     }
 
@@ -126,7 +148,7 @@ impl Mirrors {
     /// Keeps the copy up from now on. None: it is whole, or about to be.
     pub fn read(&self, run: RunId, there: PathBuf, here: PathBuf, remote: &Remote) -> Option<Reading> {
         let mut books = self.shared.books();
-        if books.whole.contains(&run) || books.finishing.contains(&run) {
+        if books.whole.contains(&run) || books.finishing.contains_key(&run) {
             return None;
         }
         if let Some(followed) = books.followed.get_mut(&run) {
@@ -155,7 +177,7 @@ impl Mirrors {
     /// Waits until the copy of a run that has ended is whole, for as long as somebody works on it.
     pub async fn whole(&self, run: RunId) {
         let mut settled = self.shared.settled.subscribe();
-        while self.shared.books().finishing.contains(&run) {
+        while self.shared.books().finishing.contains_key(&run) {
             if settled.changed().await.is_err() {
                 return;
             }
@@ -214,6 +236,11 @@ impl Shared {
             let next = ended.lock().expect("nobody panics while they wait").recv();
             let Ok(ended) = next else { return };
             let run = ended.run;
+            match self.books().finishing.get_mut(&run) {
+                Some(begun) => *begun = true,
+                // It was forgotten meanwhile.
+                None => continue,
+            }
             self.end_following(run);
             let brought = bring(&ended);
             let mut books = self.books();
@@ -224,7 +251,11 @@ impl Shared {
             drop(books);
             match brought {
                 Ok(()) => {
-                    ended.remote.send(&ToNode::Tidy { runs: vec![RunPlace { run, dir: ended.there }] });
+                    if let Some(link) = &ended.link {
+                        nexus_node::link_job(link);
+                    }
+                    let (runs, leftovers) = (vec![RunPlace { run, dir: ended.there }], ended.is_leftover);
+                    ended.remote.send(&ToNode::Clear { runs, leftovers });
                 }
                 // The next line brings it.
                 Err(error) if is_lines(&error) => {}
@@ -251,7 +282,9 @@ fn bring(ended: &Ended) -> io::Result<()> {
         let mut copy = LogCopy::open(&ended.here)?;
         let stream = Stream::Logs { dir: ended.there.clone(), had: copy.had(), follow: false };
         copy.keep_up(&ended.remote.open(stream)?, || {})?;
-        bring_said(ended)
+        bring_said(ended)?;
+        // The machine clears its own once this is done.
+        copy.sync()
     };
     for _ in 1..TRIES {
         match once() {
@@ -278,6 +311,6 @@ fn bring_said(ended: &Ended) -> io::Result<()> {
 }
 
 /// Whether the line is to blame.
-fn is_lines(error: &io::Error) -> bool {
+pub fn is_lines(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::NotConnected)
 }

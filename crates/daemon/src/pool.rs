@@ -206,6 +206,12 @@ impl Lines {
         self.lines.write().expect("nobody panics with it in hand").remove(&id);
     }
 
+    /// Of all machines but the service's own host.
+    pub fn names(&self) -> Vec<String> {
+        let lines = self.lines.read().expect("nobody panics with it in hand");
+        lines.values().map(|(name, _)| name.clone()).collect()
+    }
+
     pub fn named(&self, name: &str) -> Option<Remote> {
         let lines = self.lines.read().expect("nobody panics with it in hand");
         lines.values().find(|(known, _)| known == name).map(|(_, remote)| remote.clone())

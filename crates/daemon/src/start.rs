@@ -21,7 +21,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
 use crate::config::{Config, ConfigFile, Overrides, Settings};
-use crate::engine::{Calls, Engine, Message, messages};
+use crate::engine::{Calls, Engine, Message, Remnants, messages};
 use crate::events::Events;
 use crate::gpus::Gpus;
 use crate::home::{HomeLock, Reserve, claim};
@@ -166,6 +166,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     let node = open_node(home, lock, to_engine.clone())?;
     let lines = Arc::new(Lines::new(open_mirrors(to_engine.clone())?));
     let service = service_id(&store)?;
+    let remnants = Remnants::read(&store).map_err(|error| error.problem())?;
     let names = store.names().map_err(|error| error.problem())?;
     let copier = open_copier(to_engine.clone())?;
     let (containment, memory_limits) = contained(&node);
@@ -181,12 +182,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         world,
         pool,
         lines: lines.clone(),
-        calls: Calls {
-            controls: home.socket_dir().to_path_buf(),
-            snapshots: home.snapshots(),
-            service,
-            engine: to_engine.clone(),
-        },
+        calls: Calls::new(home, service, to_engine.clone(), &config),
         watched: None,
         copier: copier.clone(),
         specs: RunSpecs::new(config, log_dir.clone(), screens_dir(home), home),
@@ -199,6 +195,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         reserve: Reserve::of(home),
         leaves_jobs: false,
         variables,
+        remnants,
     };
     Ok(Parts {
         engine,

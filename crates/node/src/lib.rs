@@ -38,5 +38,6 @@ mod words;
 pub use cgroup::Containment;
 pub use last_line::{kept_said, last_line, last_lines};
 pub use node::{Node, NodeError};
+pub use shim::link_job;
 pub use users::own_home;
 pub use words::{NodeConfig, Report, RunPlace, Sink};

@@ -16,7 +16,7 @@ use crate::cgroup::{self, Containment};
 use crate::keeper::{Keeper, Parts};
 use crate::launch::Launcher;
 use crate::reports::Reports;
-use crate::tidy::{self, Tidying};
+use crate::tidy::{self, How, Tidying};
 use crate::words::{Mailbox, NodeConfig, Request, RunPlace, Sink};
 
 #[derive(Debug, thiserror::Error)]
@@ -99,15 +99,22 @@ impl Node {
 
     /// The ends of these runs are in the database: what their directories held for that is removed, by and by.
     pub fn tidy(&self, runs: Vec<RunPlace>) {
-        for place in runs {
-            self.tell_tidier(Tidying::Clear(place));
-        }
+        self.tidy_so(runs, How::default());
     }
 
     /// As [`Node::tidy`], for runs that ended under an earlier service.
     pub fn tidy_leftovers(&self, runs: Vec<RunPlace>) {
+        self.tidy_so(runs, How { claims: true, ..How::default() });
+    }
+
+    /// As these two, for runs whose logs the service has a copy of: nothing is needed here any more.
+    pub fn clear(&self, runs: Vec<RunPlace>, leftovers: bool) {
+        self.tidy_so(runs, How { claims: leftovers, logs: true });
+    }
+
+    fn tidy_so(&self, runs: Vec<RunPlace>, how: How) {
         for place in runs {
-            self.tell_tidier(Tidying::ClearAll(place));
+            self.tell_tidier(Tidying::Tidy(place, how));
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use nexus_api::run_dir::{EXIT, ORDER, SCRIPT, STARTED, STDERR, STDOUT};
+use nexus_api::run_dir::{EXIT, LAST_LINES, ORDER, OUT, SCRIPT, START_ERROR, STARTED, STDERR, STDOUT, run_of};
 
 use crate::inspect::{Seen, inspect, is_occupied};
 use crate::words::{Report, RunPlace, Sink};
@@ -27,16 +27,23 @@ const BREATH: Duration = Duration::from_millis(20);
 
 /// What the tidier is told.
 pub enum Tidying {
-    Clear(RunPlace),
-    /// Left by an earlier service, whose launcher is gone: here claims may go as well.
-    ClearAll(RunPlace),
+    Tidy(RunPlace, How),
     /// A run is being started.
     Started,
 }
 
+/// What goes of a run directory beside what it held for its end.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct How {
+    /// Left by an earlier service, whose launcher is gone: claims go as well.
+    pub claims: bool,
+    /// The service has a copy: logs go as well.
+    pub logs: bool,
+}
+
 /// Tidies directories as they come and says which, until the sender is gone.
 pub fn run(incoming: &Receiver<Tidying>, sink: &Sink) {
-    let mut waiting: VecDeque<(Instant, RunPlace, bool)> = VecDeque::new();
+    let mut waiting: VecDeque<(Instant, RunPlace, How)> = VecDeque::new();
     let mut not_before = Instant::now();
     loop {
         let received = match waiting.front() {
@@ -47,18 +54,20 @@ pub fn run(incoming: &Receiver<Tidying>, sink: &Sink) {
             }
         };
         match received {
-            Ok(Tidying::Clear(place)) => waiting.push_back((Instant::now() + LONGEST, place, false)),
-            Ok(Tidying::ClearAll(place)) => waiting.push_back((Instant::now() + LONGEST, place, true)),
+            Ok(Tidying::Tidy(place, how)) => waiting.push_back((Instant::now() + LONGEST, place, how)),
             Ok(Tidying::Started) => not_before = Instant::now() + QUIET,
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {
                 not_before = not_before.max(Instant::now() + PAUSE);
-                let Some((_, place, claims_too)) = waiting.pop_front() else { continue };
+                let Some((_, place, how)) = waiting.pop_front() else { continue };
                 if is_occupied(&place.dir) {
                     // The shim is still there: it may yet write its record.
-                    waiting.push_back((Instant::now() + LONGEST, place, claims_too));
-                } else if claims_too || !matches!(inspect(&place.dir), Ok(Seen::Claimed)) {
+                    waiting.push_back((Instant::now() + LONGEST, place, how));
+                } else if how.claims || !matches!(inspect(&place.dir), Ok(Seen::Claimed)) {
                     tidy(&place.dir);
+                    if how.logs {
+                        remove_logs(&place.dir);
+                    }
                     sink(Report::Tidied { run: place.run });
                 }
                 // A claim stays for as long as a launcher of this service may hold a start for it.
@@ -75,9 +84,46 @@ fn tidy(dir: &Path) {
     }
 }
 
+/// With the folder, if nothing is left in it. Later attempts lie in that of the first, and what the job itself put there
+/// stays until it is forgotten.
+fn remove_logs(dir: &Path) {
+    for name in [ORDER, LAST_LINES, START_ERROR, OUT, STDERR, STDOUT] {
+        let _ = fs::remove_file(dir.join(name));
+    }
+    let of_job = dir.parent().filter(|_| run_of(dir).is_some_and(|run| run.number > 1));
+    if fs::remove_dir(dir).is_ok()
+        && let Some(of_job) = of_job
+    {
+        let _ = fs::remove_dir(of_job);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn logs_that_are_elsewhere_go_with_their_folder_and_nothing_else_does() {
+        let temporary = tempfile::tempdir().unwrap();
+        let first = temporary.path().join("logs/job_abc");
+        let second = first.join("attempt_2");
+        fs::create_dir_all(&second).unwrap();
+        for dir in [&first, &second] {
+            for name in [ORDER, STDOUT, STDERR, LAST_LINES] {
+                fs::write(dir.join(name), "x").unwrap();
+            }
+        }
+        fs::write(first.join("own"), "of the job").unwrap();
+        remove_logs(&first);
+        assert!(!first.join(STDOUT).exists() && first.join("own").exists() && second.join(STDOUT).exists());
+        fs::remove_file(first.join("own")).unwrap();
+        remove_logs(&second);
+        assert!(!first.exists() && temporary.path().join("logs").exists());
+        let only = temporary.path().join("logs/job_abd");
+        fs::create_dir(&only).unwrap();
+        remove_logs(&only);
+        assert!(!only.exists() && temporary.path().join("logs").exists(), "of others");
+    }
 
     #[test]
     fn logs_stay_and_the_order_stays_while_it_means_something() {

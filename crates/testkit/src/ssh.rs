@@ -1,5 +1,6 @@
 //! Hosts of a test: real sshd on addresses of this machine's own, with keys, a folder and a configuration of their own.
-//! They share its processes and files; each has another `--home`.
+//! They share its processes and files; each has another `--home`. One may have mounts of its own, which nobody else
+//! sees and which are gone with its last process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -85,8 +86,20 @@ impl SshHosts {
 
     /// Has the service of a home find these hosts.
     pub fn known_to(&self, nexus: &Nexus) {
-        let args = format!("[\"-F\", \"{}/ssh_config\"]", self.dir.path().display());
-        nexus.ok(&["config", "set", "ssh.args", &args]);
+        self.known_with(nexus, &[]);
+    }
+
+    /// The same, with further arguments of ssh.
+    pub fn known_with(&self, nexus: &Nexus, more: &[&str]) {
+        let config = format!("{}/ssh_config", self.dir.path().display());
+        let args: Vec<&str> = ["-F", &config].into_iter().chain(more.iter().copied()).collect();
+        nexus.ok(&["config", "set", "ssh.args", &format!("{args:?}")]);
+    }
+
+    /// How often somebody was let in since its sshd was last configured.
+    pub fn calls(&self, number: usize) -> usize {
+        let log = fs::read_to_string(self.folder(number).join("log")).unwrap_or_default();
+        log.matches("Accepted publickey").count()
     }
 
     /// Types `nexus machine add` for a host.
@@ -105,7 +118,8 @@ impl SshHosts {
         let _ = fs::create_dir_all("/run/sshd");
         let folder = self.folder(number);
         let _ = fs::remove_file(folder.join("pid"));
-        let begun = Command::new("/usr/sbin/sshd")
+        let begun = self
+            .program(number)
             .arg("-f")
             .arg(folder.join("sshd_config"))
             .arg("-E")
@@ -115,6 +129,58 @@ impl SshHosts {
             .expect("sshd is installed");
         assert!(begun.success(), "{}", fs::read_to_string(folder.join("log")).unwrap_or_default());
         until("sshd listens", || fs::read_to_string(folder.join("pid")).ok().filter(|pid| !pid.trim().is_empty()));
+    }
+
+    /// sshd, among the host's own mounts where it has some.
+    fn program(&self, number: usize) -> Command {
+        let (mounts, sshd) = (self.folder(number).join("mounts"), "/usr/sbin/sshd");
+        if !mounts.exists() {
+            return Command::new(sshd);
+        }
+        let mut program = Command::new("unshare");
+        program.args(["--mount", "--propagation", "private", "sh", "-ec", ". \"$0\"; exec \"$@\""]);
+        program.arg(mounts).arg(sshd);
+        program
+    }
+
+    /// Starts its sshd again, where this script has mounted what it likes: `$HOME_THERE` is its home. False where only
+    /// another user could do that.
+    #[must_use]
+    pub fn mount(&self, number: usize, script: &str) -> bool {
+        let allowed = Command::new("unshare").args(["--mount", "true"]).stderr(Stdio::null()).status();
+        if !allowed.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: only root has mounts of its own");
+            return false;
+        }
+        self.end_sshd(number);
+        let script = format!("HOME_THERE='{}'\n{script}\n", self.home(number).display());
+        fs::write(self.folder(number).join("mounts"), script).expect("a script");
+        self.power_on(number);
+        true
+    }
+
+    /// Runs a script among the mounts of a host.
+    pub fn among_mounts(&self, number: usize, script: &str) {
+        let listener = self.listener(number).expect("its sshd runs").to_string();
+        let mut command = Command::new("nsenter");
+        command.args(["--mount", "--target", &listener, "sh", "-ec", script]).env("HOME_THERE", self.home(number));
+        assert!(command.status().expect("nsenter is installed").success(), "{script}");
+    }
+
+    /// The home of a host, as it is among its mounts.
+    pub fn home_there(&self, number: usize) -> PathBuf {
+        let listener = self.listener(number).expect("its sshd runs");
+        let home = self.home(number);
+        Path::new("/proc").join(listener.to_string()).join("root").join(home.strip_prefix("/").expect("absolute"))
+    }
+
+    /// Gives a host's sshd further lines of configuration, and starts it again.
+    pub fn configure(&self, number: usize, lines: &str) {
+        let path = self.folder(number).join("sshd_config");
+        let config = fs::read_to_string(&path).expect("its configuration");
+        fs::write(path, config + lines).expect("its configuration");
+        self.end_sshd(number);
+        self.power_on(number);
     }
 
     /// Ends its sshd with all connections. What runs there goes on.
@@ -149,10 +215,14 @@ impl SshHosts {
         let listener = self.sshd(number);
         listener.iter().for_each(|pid| kill(*pid, libc::SIGSTOP));
         let mark = format!("NEXUS_TEST_HOST=host{number}");
+        let mounts = self.listener(number).and_then(own_mounts);
         // All stop before any is ended: nobody sees another go. Twice: what was forked meanwhile too.
         for what in [libc::SIGSTOP, libc::SIGSTOP, libc::SIGKILL] {
-            let here =
-                |pid: &u32| has_environment(*pid, &mark) && self.is_of_this(*pid) || has_open(*pid, &self.home(number));
+            let here = |pid: &u32| {
+                has_environment(*pid, &mark) && self.is_of_this(*pid)
+                    || has_open(*pid, &self.home(number))
+                    || mounts.is_some() && own_mounts(*pid) == mounts
+            };
             for pid in processes().filter(here) {
                 kill(pid, what);
             }
@@ -175,10 +245,13 @@ impl SshHosts {
         processes().filter(is_node).collect()
     }
 
+    fn listener(&self, number: usize) -> Option<u32> {
+        fs::read_to_string(self.folder(number).join("pid")).ok()?.trim().parse().ok()
+    }
+
     /// The listener and its children.
     fn sshd(&self, number: usize) -> Vec<u32> {
-        let pid = fs::read_to_string(self.folder(number).join("pid")).ok().and_then(|pid| pid.trim().parse().ok());
-        let Some(listener) = pid else { return vec![] };
+        let Some(listener) = self.listener(number) else { return vec![] };
         let mut all = vec![listener];
         let mut looked = 0;
         while looked < all.len() {
@@ -242,6 +315,12 @@ fn has_environment(pid: u32, part: &str) -> bool {
 fn has_open(pid: u32, folder: &Path) -> bool {
     let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     open.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|path| path.starts_with(folder))
+}
+
+/// The mounts of a process, if they are not those of this test.
+fn own_mounts(pid: u32) -> Option<PathBuf> {
+    let of = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+    of(&pid.to_string()).filter(|mounts| Some(mounts) != of("self").as_ref())
 }
 
 fn name_of(pid: u32) -> String {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use nexus_api::jobs::JobRequest;
+use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 use nexus_api::run_dir::RunSpec;
 use nexus_core::apply::{self, Command, Report};
@@ -17,8 +18,9 @@ use nexus_node::RunPlace;
 use super::{Engine, Message, Turn, Watch};
 use crate::backend::Backend;
 use crate::backend::ssh::address::Address;
-use crate::backend::ssh::{News, Remote, Sink, Step, Way};
+use crate::backend::ssh::{News, Remote, Sink, SshArgs, Step, Way};
 use crate::clock;
+use crate::config::Config;
 use crate::gpus::Gpus;
 use crate::mirrors::Ended;
 use crate::names::DEFAULT_CLASS;
@@ -34,6 +36,22 @@ pub struct Calls {
     /// Which of the services that use a machine this is.
     pub service: String,
     pub engine: Sender<Message>,
+    /// As they are configured: each call reads them anew.
+    pub ssh_args: SshArgs,
+}
+
+impl Calls {
+    pub fn new(home: &Home, service: String, engine: Sender<Message>, config: &Config) -> Calls {
+        let (controls, snapshots) = (home.socket_dir().to_path_buf(), home.snapshots());
+        let calls = Calls { controls, snapshots, service, engine, ssh_args: SshArgs::default() };
+        calls.follow(config);
+        calls
+    }
+
+    /// Counts for the next call of every machine.
+    pub fn follow(&self, config: &Config) {
+        self.ssh_args.set(&config.ssh_args);
+    }
 }
 
 /// A machine to be, its address and names checked.
@@ -52,6 +70,8 @@ pub struct Asked {
     pub observes: Vec<RunPlace>,
     pub stops: Vec<RunPlace>,
     pub tidies: Vec<RunPlace>,
+    /// What is to be tidied ended before the line that there is now.
+    pub leftovers: bool,
 }
 
 impl Engine {
@@ -160,7 +180,7 @@ impl Engine {
         let machine = Machine { id: row.id, name: row.name.clone(), reachable: false, ..Machine::default() };
         let way = Way {
             address,
-            ssh_args: self.specs.config.ssh_args.clone(),
+            ssh_args: self.calls.ssh_args.clone(),
             controls: self.calls.controls.clone(),
             home: row.home,
             service: self.calls.service.clone(),
@@ -262,6 +282,7 @@ impl Engine {
         }
         self.look_at_gpus(machine, turn, watch);
         self.fetch_leftovers(machine);
+        self.remove_remnants(machine);
         self.tell_machine(machine);
     }
 
@@ -271,6 +292,7 @@ impl Engine {
             Ok(runs) => {
                 let asked = Asked {
                     tidies: runs.into_iter().filter_map(|run| self.run_place(run, machine)).collect(),
+                    leftovers: true,
                     ..Asked::default()
                 };
                 self.ask_of(machine, asked);
@@ -296,7 +318,7 @@ impl Engine {
 
     pub(super) fn ask_of(&self, machine: MachineId, asked: Asked) {
         let Some(member) = self.pool.member(machine) else { return };
-        let Asked { starts, observes, stops, tidies } = asked;
+        let Asked { starts, observes, stops, tidies, leftovers } = asked;
         if !starts.is_empty() {
             member.backend.start(starts);
         }
@@ -312,10 +334,13 @@ impl Engine {
             // Its logs are brought here first.
             Backend::Ssh(remote) => {
                 for RunPlace { run, dir } in tidies {
+                    let here = self.dir_here(run);
                     self.lines.mirrors.finish(Ended {
                         run,
                         there: dir,
-                        here: self.dir_here(run),
+                        link: self.link_to(&here, run),
+                        here,
+                        is_leftover: leftovers,
                         remote: remote.clone(),
                     });
                 }

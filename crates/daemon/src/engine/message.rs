@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use super::import::ImportOrder;
 use super::machines::AddMachine;
 use super::once::Once;
+use super::remnants::{Gone, Remnant};
 use super::revise::Revision;
 use super::set_up::SetUpOrder;
 use super::sweep::SweepOrder;
@@ -108,6 +109,10 @@ pub enum Message {
         ids: Vec<JobId>,
         reply: Reply<()>,
     },
+    /// What forgotten jobs left on other machines, by the names of those.
+    Remnants(Vec<(String, Remnant)>),
+    /// A machine has done what it could about that.
+    RemnantsGone(Gone),
     SimulateGpus {
         count: u16,
         reply: Reply<()>,
@@ -117,11 +122,12 @@ pub enum Message {
         until: Time,
     },
     Report(Report),
-    /// A run ended, and what its output said of its results.
+    /// A run ended, what its output said of its results, and how much of that is missing in its logs.
     Ended {
         run: RunId,
         report: Report,
         found: Found,
+        lost_output_bytes: u64,
     },
     /// A copy of results came to its end.
     Copied(Ended),

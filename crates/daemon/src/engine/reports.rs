@@ -1,22 +1,23 @@
 //! What nodes report, in the words of the engine.
 
 use nexus_core::apply::Report;
+use nexus_core::ids::RunId;
 use nexus_core::run::Outcome;
 use nexus_core::time::Time;
 use nexus_node::Report as NodeReport;
 
-use super::Message;
+use super::{Engine, Message, Turn};
 use crate::clock;
 
 /// A node's report as the engine takes it.
 pub fn messages(report: NodeReport) -> Vec<Message> {
     match report {
         NodeReport::Tidied { run } => vec![Message::Tidied(run)],
-        NodeReport::Ended { run, record } if !record.found.is_nothing() => {
-            let found = record.found.clone();
+        NodeReport::Ended { run, record } if !record.found.is_nothing() || record.lost_output_bytes > 0 => {
+            let (found, lost_output_bytes) = (record.found.clone(), record.lost_output_bytes);
             let mut reports = reports(NodeReport::Ended { run, record });
             // Both are on disk, or neither.
-            let ended = reports.pop().map(|report| Message::Ended { run, report, found });
+            let ended = reports.pop().map(|report| Message::Ended { run, report, found, lost_output_bytes });
             reports.into_iter().map(Message::Report).chain(ended).collect()
         }
         report => reports(report).into_iter().map(Message::Report).collect(),
@@ -43,5 +44,15 @@ fn reports(report: NodeReport) -> Vec<Report> {
             vec![Report::Ended { run, outcome: Outcome::MachineError { error }, at: now }]
         }
         NodeReport::Lost { run, error } => vec![Report::Ended { run, outcome: Outcome::Lost { error }, at: now }],
+    }
+}
+
+impl Engine {
+    /// Output that its machine could not write down is told, once: an end may be reported again and again.
+    pub(super) fn tell_lost_output(&self, run: RunId, bytes: u64, turn: &mut Turn) {
+        if let Some(known) = self.world.run(run).filter(|_| bytes > 0) {
+            let machine = self.pool.names.machine_name(known.lease.runs_on());
+            turn.lines.push(format!("Output of job {}: {bytes} bytes could not be written on {machine}", run.job));
+        }
     }
 }

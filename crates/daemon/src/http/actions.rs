@@ -9,13 +9,13 @@ use nexus_api::jobs::{Action, Job, OnJobs};
 use nexus_api::problem::Problem;
 use nexus_api::run_dir;
 use nexus_core::apply::Command;
-use nexus_core::ids::JobId;
+use nexus_core::ids::{JobId, RunId};
 
 use super::extract::{Path, Sent};
 use super::problem::Failed;
 use super::{App, Shared};
-use crate::engine::Message;
-use crate::store::{JobRow, StoreError};
+use crate::engine::{Message, Remnant};
+use crate::store::{JobRow, RunRow, StoreError};
 
 /// `POST /v1/jobs/kill` and its like: the jobs it was done to, as they are afterwards.
 pub async fn act(
@@ -47,21 +47,54 @@ fn action(word: &str) -> Result<Action, Problem> {
         .map_err(|_| Problem::BadRequest { error: format!("there is nothing called {word} to do to jobs") })
 }
 
+/// What belongs to jobs that are to be forgotten.
+#[derive(Default)]
+struct Belongings {
+    /// Their runs, with directories on this machine.
+    runs: Vec<RunId>,
+    dirs: Vec<PathBuf>,
+    /// Jobs by which checkpoints are named.
+    checkpoints: BTreeSet<String>,
+    /// Of these, those that may be on other machines.
+    checkpoints_away: BTreeSet<String>,
+    /// What is on other machines, by their names.
+    away: Vec<(String, Remnant)>,
+}
+
+impl Belongings {
+    fn add(&mut self, row: &JobRow, id: JobId, runs: Vec<RunRow>, results: &std::path::Path) {
+        let machines: BTreeSet<&str> = runs.iter().map(|run| run.machine.as_str()).collect();
+        let away = machines.into_iter().filter(|name| *name != "local" && !row.spec.request.driver);
+        let before = self.away.len();
+        self.away.extend(away.map(|name| (name.to_string(), Remnant::Job(id.to_string()))));
+        // What is no id leads elsewhere.
+        if let Ok(of) = row.checkpoints_of().parse::<JobId>() {
+            // Another job may have kept them on another machine.
+            if self.away.len() > before || of != id {
+                self.checkpoints_away.insert(of.to_string());
+            }
+            self.checkpoints.insert(of.to_string());
+        }
+        self.runs.extend(runs.iter().map(|run| RunId { job: id, number: run.number }));
+        self.dirs.extend(runs.into_iter().map(|run| run.dir));
+        self.dirs.push(results.join(id.as_str()));
+    }
+}
+
 impl App {
-    /// Run directories of jobs, and the jobs by which their checkpoints are named.
-    async fn folders_of(self: &Shared, ids: Vec<String>) -> Result<(Vec<PathBuf>, BTreeSet<String>), Problem> {
+    async fn belongings_of(self: &Shared, ids: Vec<String>) -> Result<Belongings, Problem> {
         let results = self.home.results();
         self.read(move |reader| {
-            let (mut dirs, mut checkpoints) = (Vec::new(), BTreeSet::new());
+            let mut all = Belongings::default();
             for id in ids {
                 let fail = |error: StoreError| error.problem();
                 let Some(row) = reader.job(&id).map_err(fail)? else { continue };
-                dirs.extend(reader.runs(row.n).map_err(fail)?.into_iter().map(|run| run.dir));
-                dirs.extend(row.id.parse().map(|id: JobId| results.join(id.as_str())));
-                // What is no id leads elsewhere.
-                checkpoints.extend(row.checkpoints_of().parse().map(|of: JobId| of.to_string()).ok());
+                let runs = reader.runs(row.n).map_err(fail)?;
+                if let Ok(id) = row.id.parse() {
+                    all.add(&row, id, runs, &results);
+                }
             }
-            Ok((dirs, checkpoints))
+            Ok(all)
         })
         .await
     }
@@ -73,11 +106,16 @@ impl App {
         Some(self.home.checkpoints().join(of.as_str()))
     }
 
-    /// Of these folders those that hold something and that no job is left to go on from.
-    async fn unused_checkpoints(self: &Shared, named: BTreeSet<String>) -> Result<Vec<PathBuf>, Problem> {
+    /// Of jobs by which checkpoints are named those that hold something, or may on another machine, and that no job is
+    /// left to go on from.
+    async fn unused_checkpoints(
+        self: &Shared,
+        named: BTreeSet<String>,
+        away: BTreeSet<String>,
+    ) -> Result<BTreeSet<String>, Problem> {
         let folder = self.home.checkpoints();
         self.read(move |reader| {
-            let is_there = |id: &String| folder.join(id).is_dir();
+            let is_there = |id: &String| away.contains(id) || folder.join(id).is_dir();
             let mut left: BTreeSet<String> = named.into_iter().filter(is_there).collect();
             // All jobs have to be looked through, so only where there is something to delete.
             if !left.is_empty() {
@@ -92,7 +130,7 @@ impl App {
                 }
                 left = gone;
             }
-            Ok(left.into_iter().map(|id| folder.join(id)).collect())
+            Ok(left)
         })
         .await
     }
@@ -102,10 +140,21 @@ impl App {
         // Nobody begins to go on from what is being deleted.
         let _turn = self.edits.lock().await;
         let jobs = self.by_ids(words).await?;
-        let (mut dirs, checkpoints) = self.folders_of(jobs.iter().map(|job| job.id.clone()).collect()).await?;
+        let Belongings { runs, mut dirs, checkpoints, checkpoints_away, mut away } =
+            self.belongings_of(jobs.iter().map(|job| job.id.clone()).collect()).await?;
         let links: Vec<PathBuf> = jobs.iter().filter_map(project_link).collect();
         self.order(|reply| Message::Forget { ids, reply }).await?;
-        dirs.extend(self.unused_checkpoints(checkpoints).await?);
+        let machines = self.lines.names();
+        let checkpoints_away = if machines.is_empty() { BTreeSet::new() } else { checkpoints_away };
+        for id in self.unused_checkpoints(checkpoints, checkpoints_away.clone()).await? {
+            dirs.push(self.home.checkpoints().join(&id));
+            let there = machines.iter().filter(|_| checkpoints_away.contains(&id));
+            away.extend(there.map(|machine| (machine.clone(), Remnant::Checkpoints(id.clone()))));
+        }
+        if !away.is_empty() {
+            self.lines.mirrors.let_go(&runs).await;
+            self.post(Message::Remnants(away))?;
+        }
         tokio::task::spawn_blocking(move || {
             links.iter().for_each(|link| unlink(link));
             for dir in dirs {

@@ -253,6 +253,10 @@ fn being_set_up(
 fn line(known: &Known, member: &Member) -> (MachineState, Option<String>, Option<String>) {
     match &member.line {
         LineState::Own => (MachineState::Ready, None, None),
+        LineState::Up { hello, .. } if known.reachable && hello.bash.is_none() => {
+            let told = "there is no bash there: sh runs the commands of jobs".into();
+            (MachineState::Ready, Some(told), Some("install bash there if they are more than sh can read".into()))
+        }
         LineState::Up { .. } if known.reachable => (MachineState::Ready, None, None),
         LineState::Up { .. } => (MachineState::Connecting, Some("its GPUs are being read".into()), None),
         LineState::Calling(Step::Connecting) => (MachineState::Connecting, None, None),

@@ -33,6 +33,7 @@ pub async fn why(State(app): State<Shared>, Path(id): Path<String>) -> Result<Js
     let has_variables = !row.spec.variables.is_empty();
     let here = Workplace { user_home: nexus_node::own_home(), code: app.home.code() };
     let cwd = here.folder(&row.spec);
+    let is_away = !row.spec.request.driver && row.machine.as_deref().is_some_and(|machine| machine != "local");
     let job = app.view(vec![row], false).await?.remove(0);
     let active = app.view(active, false).await?;
     let holders: Vec<Job> = active.into_iter().filter(|other| is_in_the_way(other, &job)).collect();
@@ -47,7 +48,8 @@ pub async fn why(State(app): State<Shared>, Path(id): Path<String>) -> Result<Js
             Some(dir) if has_variables => nexus_node::kept_said(&dir).unwrap_or_default().lines,
             Some(dir) => nexus_node::last_lines(&dir, LAST_LINES),
         };
-        (lines, std::fs::metadata(&cwd).is_ok_and(|found| found.is_dir()))
+        // What is here says nothing of another machine; a run that failed for it there said so itself.
+        (lines, is_away || std::fs::metadata(&cwd).is_ok_and(|found| found.is_dir()))
     });
     Ok(Json(Why {
         runs: runs.into_iter().map(view::run).collect(),

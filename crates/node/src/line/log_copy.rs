@@ -96,6 +96,19 @@ impl LogCopy {
         }
     }
 
+    /// All of it is on the disk when this returns.
+    pub fn sync(&self) -> io::Result<()> {
+        let order = self.dir.join(ORDER);
+        for log in &self.logs {
+            log.file.sync_all().map_err(failed("sync the logs in", &self.dir))?;
+        }
+        match File::open(&order) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => opened.and_then(|file| file.sync_all()).map_err(failed("sync", &order))?,
+        }
+        File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(failed("sync", &self.dir))
+    }
+
     fn take(&mut self, stderr: bool, bytes: &[u8]) -> io::Result<()> {
         let other = self.logs[usize::from(!stderr)].length;
         let log = &mut self.logs[usize::from(stderr)];

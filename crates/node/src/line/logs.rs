@@ -19,7 +19,11 @@ use crate::logs::{LogReader, Which};
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 pub fn send(channel: &Channel, dir: &Path, had: [u64; 2], follow: bool) -> io::Result<()> {
-    is_ahead(dir, had)?;
+    if was_cleared(dir, had)? {
+        // The copy has all there ever was.
+        let mut out = channel;
+        return put(&mut out, LEVEL, &[]);
+    }
     let mut reader = LogReader::open(dir, Which::Both)?;
     reader.resume(had[0], had[1]);
     // Small pieces share a frame.
@@ -45,16 +49,21 @@ pub fn send(channel: &Channel, dir: &Path, had: [u64; 2], follow: bool) -> io::R
     }
 }
 
-/// A copy that has more than there is would miss what comes.
-fn is_ahead(dir: &Path, had: [u64; 2]) -> io::Result<()> {
+/// Whether what the copy has is here no more: it was removed because there is a copy. One that has more than there is
+/// would miss what comes.
+fn was_cleared(dir: &Path, had: [u64; 2]) -> io::Result<bool> {
     for (name, had) in [STDOUT, STDERR].into_iter().zip(had) {
-        let length = std::fs::metadata(dir.join(name)).map_or(0, |about| about.len());
+        let path = dir.join(name);
+        let length = match std::fs::metadata(&path) {
+            Ok(about) => about.len(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && had > 0 => return Ok(true),
+            Err(_) => 0,
+        };
         if had > length {
-            let path = dir.join(name);
             return Err(invalid(format!("{} has {length} bytes, and its copy {had}", path.display())));
         }
     }
-    Ok(())
+    Ok(false)
 }
 
 fn put(out: &mut impl Write, kind: u8, bytes: &[u8]) -> io::Result<()> {

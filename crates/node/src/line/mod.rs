@@ -11,6 +11,7 @@
 mod about;
 mod channel;
 mod client;
+mod copies;
 mod frames;
 mod lock;
 mod log_copy;
@@ -25,5 +26,6 @@ mod words;
 
 pub use channel::Channel;
 pub use client::{Heard, Line, LineSink};
+pub use copies::copy_name;
 pub use log_copy::LogCopy;
 pub use words::{FromNode, Hello, Last, REACHED, Stream, ToNode, part_of};

@@ -29,7 +29,7 @@ use super::outgoing::Outgoing;
 use super::starts::Starts;
 use super::streams::{self, Roots};
 use super::words::{FromNode, ToNode};
-use super::{about, login};
+use super::{about, copies, login};
 use crate::gpu::{Watcher, WatcherConfig};
 use crate::node::{Node, NodeError};
 use crate::words::NodeConfig;
@@ -177,6 +177,7 @@ fn serve(options: ServeOptions) -> Result<(), ServeError> {
     })?;
     let (ended, knowing) = (ending.clone(), shared.clone());
     spawn("nexus-login", move || knowing.log_in(options.login_limit, &ended))?;
+    spawn("nexus-copies", copies::clear_old)?;
     wait_for(&ending.wake);
     shared.starts.close();
     ending.why.lock().expect("a plain value").take().map_or(Ok(()), Err)
@@ -276,8 +277,7 @@ impl Shared {
             ToNode::Observe { runs } => self.starts.observe(runs),
             ToNode::Stop { runs } => self.starts.stop(runs),
             ToNode::CodeSent { content, error } => self.starts.code_came(&content, error),
-            ToNode::Tidy { runs } => self.starts.with_node(|node| node.tidy(runs)),
-            ToNode::TidyLeftovers { runs } => self.starts.with_node(|node| node.tidy_leftovers(runs)),
+            ToNode::Clear { runs, leftovers } => self.starts.with_node(|node| node.clear(runs, leftovers)),
             ToNode::Poll { every_ms, now } => {
                 if let Some(watcher) = &self.watcher {
                     watcher.set_poll(Duration::from_millis(every_ms.max(1)));

@@ -10,7 +10,7 @@ use crate::gpu::Reading;
 use crate::left::Sources;
 use crate::words::{Report, RunPlace};
 
-/// What the service says. The first five are the calls of [`crate::Node`]; what comes of them is reported.
+/// What the service says. The first four are the calls of [`crate::Node`]; what comes of them is reported.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToNode {
@@ -23,11 +23,9 @@ pub enum ToNode {
     Stop {
         runs: Vec<RunPlace>,
     },
-    Tidy {
+    Clear {
         runs: Vec<RunPlace>,
-    },
-    TidyLeftovers {
-        runs: Vec<RunPlace>,
+        leftovers: bool,
     },
     /// How often the GPUs are looked at from now on; `now`: and at once.
     Poll {

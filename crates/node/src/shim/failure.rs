@@ -15,8 +15,13 @@ const LONGEST_NAME: usize = 300;
 pub enum Failure {
     #[error("cannot run {}: {}", short(program), reason(source))]
     Execute { program: String, source: io::Error },
-    #[error("cannot enter {}: {}", short(&cwd.to_string_lossy()), reason(source))]
-    Enter { cwd: PathBuf, source: io::Error },
+    #[error("{}", unentered(&short(&cwd.to_string_lossy()), source, machine.as_deref()))]
+    Enter {
+        cwd: PathBuf,
+        source: io::Error,
+        /// None where it is the service's own.
+        machine: Option<String>,
+    },
     #[error("cannot write to {}: {}", short(&path.to_string_lossy()), reason(source))]
     Copy { path: PathBuf, source: io::Error },
     #[error("cannot run {}: {what} holds a zero byte", short(program))]
@@ -70,6 +75,16 @@ impl From<&Failure> for ExitStatus {
     }
 }
 
+/// A folder that is missing on another machine is mostly there on the one where the job was submitted.
+fn unentered(cwd: &str, error: &io::Error, machine: Option<&str>) -> String {
+    match machine {
+        Some(machine) if error.kind() == io::ErrorKind::NotFound => {
+            format!("the folder {cwd} does not exist on {machine}: --sync sends it, or make it there")
+        }
+        _ => format!("cannot enter {cwd}: {}", reason(error)),
+    }
+}
+
 /// The error's text without its number.
 pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();
@@ -102,6 +117,20 @@ mod tests {
         assert!(matches!(execute("x", libc::ENOMEM), ExitStatus::MachineError { .. }));
         let fork = Failure::machine("fork")(io::Error::from_raw_os_error(libc::EPERM));
         assert!(matches!(ExitStatus::from(&fork), ExitStatus::MachineError { .. }));
+    }
+
+    #[test]
+    fn a_folder_that_another_machine_lacks_is_told_with_what_helps() {
+        let enter = |machine: Option<&str>, errno: i32| {
+            let (source, machine) = (io::Error::from_raw_os_error(errno), machine.map(String::from));
+            Failure::Enter { cwd: "/data".into(), source, machine }.to_string()
+        };
+        assert_eq!(
+            enter(Some("gpu1"), libc::ENOENT),
+            "the folder /data does not exist on gpu1: --sync sends it, or make it there"
+        );
+        assert_eq!(enter(Some("gpu1"), libc::EACCES), "cannot enter /data: Permission denied");
+        assert_eq!(enter(None, libc::ENOENT), "cannot enter /data: No such file or directory");
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub struct Folder {
 impl Folder {
     /// Takes the directory for this run; `None` if another shim has or had it, or somebody claimed it.
     pub fn take(path: &Path) -> io::Result<Option<Folder>> {
-        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        make(path)?;
         let lock = File::open(path)?;
         if !wait_for_lock(&lock)? {
             return Ok(None);
@@ -72,16 +72,6 @@ impl Folder {
         (!sentence.is_empty()).then_some(sentence)
     }
 
-    /// Makes the job's folder known by its project as well, by a link that moves with the folder of logs. Whoever looks
-    /// for it there finds nothing where it cannot be made.
-    pub fn link_from(&self, link: &Path) {
-        let made = link.parent().map(|folder| DirBuilder::new().recursive(true).mode(0o700).create(folder));
-        let job = link.file_name().unwrap_or_default().to_string_lossy();
-        if let Some(Ok(())) = made {
-            let _ = std::os::unix::fs::symlink(format!("../../../job_{job}"), link);
-        }
-    }
-
     /// Nothing began here: the run may be started by another.
     pub fn withdraw(&self) {
         let _ = fs::remove_file(self.path.join(STARTED));
@@ -116,6 +106,25 @@ impl Folder {
     /// Whether somebody removed the directory.
     pub fn is_gone(&self) -> bool {
         self.lock.metadata().map_or(true, |metadata| metadata.nlink() == 0)
+    }
+}
+
+fn make(path: &Path) -> io::Result<()> {
+    let make = || DirBuilder::new().recursive(true).mode(0o700).create(path);
+    match make() {
+        // The job's folder went in between, with what an earlier attempt had left in it: that happens once.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => make(),
+        made => made,
+    }
+}
+
+/// Makes a job's folder known by its project as well, by a link that moves with the folder of logs. Whoever looks for it
+/// there finds nothing where it cannot be made.
+pub fn link_job(link: &Path) {
+    let made = link.parent().map(|folder| DirBuilder::new().recursive(true).mode(0o700).create(folder));
+    let job = link.file_name().unwrap_or_default().to_string_lossy();
+    if let Some(Ok(())) = made {
+        let _ = std::os::unix::fs::symlink(format!("../../../job_{job}"), link);
     }
 }
 

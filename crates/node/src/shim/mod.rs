@@ -39,6 +39,7 @@ use nexus_api::variables::Hidden;
 use self::failure::Failure;
 use self::finds::Finds;
 use self::folder::Folder;
+pub use self::folder::link_job;
 use self::oom::Evidence;
 use self::output::Output;
 use self::own_folder::OwnFolder;
@@ -116,7 +117,7 @@ fn live(spec: RunSpec, known: &Known, guard: OwnedFd) {
         }
     };
     if let Some(link) = &spec.project_link {
-        folder.link_from(link);
+        link_job(link);
     }
     let begun =
         signals.map_err(Failure::machine("receive signals")).and_then(|signals| begin(spec, &folder, signals, known));

@@ -36,6 +36,7 @@ pub struct Command {
     cwd: PathBuf,
     cwd_text: CString,
     limits: ResourceLimits,
+    machine: Option<String>,
 }
 
 /// A child on its way to the command.
@@ -66,6 +67,7 @@ impl Command {
             cwd: spec.cwd.clone(),
             cwd_text: text("its folder", spec.cwd.as_os_str().as_bytes())?,
             limits: spec.limits,
+            machine: spec.machine.clone(),
         })
     }
 
@@ -162,7 +164,7 @@ impl Child {
         let [step, errno @ ..] = message;
         let source = io::Error::from_raw_os_error(i32::from_ne_bytes(errno));
         Err(match step {
-            ENTER => Failure::Enter { cwd: command.cwd.clone(), source },
+            ENTER => Failure::Enter { cwd: command.cwd.clone(), source, machine: command.machine.clone() },
             EXECUTE => Failure::Execute { program: command.program.clone(), source },
             step @ LIMITS.. => limits::of(&command.limits)[usize::from(step - LIMITS)].failure(source),
             _ => Failure::Machine { operation: "set up the standard streams", source },

@@ -163,6 +163,7 @@ pub fn spec_in(home: &Path, run: &str, argv: &[&str]) -> RunSpec {
         results_dir: None,
         extract: vec![],
         project_link: None,
+        machine: None,
         script: None,
         hidden: vec![],
         login_env: false,

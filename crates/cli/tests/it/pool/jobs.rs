@@ -1,8 +1,26 @@
 //! Jobs on other machines, as if they were here.
 
-use nexus_testkit::{Nexus, until};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nexus_testkit::{Nexus, SshHosts, until};
 
 use super::machines::{in_state, pool};
+
+/// Where the node of the only service has its folders on a host.
+fn node_of(ssh: &SshHosts, number: usize) -> PathBuf {
+    let mut nodes = fs::read_dir(ssh.home(number).join("nodes")).expect("it was called").flatten();
+    nodes.next().expect("a node").path()
+}
+
+/// Files and folders that are called by a job.
+fn named_after(folder: &Path, id: &str) -> Vec<PathBuf> {
+    let names = [id.to_string(), format!("job_{id}")];
+    let is_own = |path: &PathBuf| path.file_name().is_some_and(|name| names.iter().any(|own| name == own.as_str()));
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let (own, others): (Vec<_>, Vec<_>) = entries.partition(is_own);
+    own.into_iter().chain(others.iter().flat_map(|other| named_after(other, id))).collect()
+}
 
 fn printed(nexus: &Nexus, id: &str) -> String {
     nexus.run_limited(&["logs", id]).expect_code(0).stdout
@@ -58,7 +76,11 @@ fn the_environment_is_the_machines_own_and_what_was_given() {
     let id = nexus.add_with(&["--machine", "host1", "--cwd", "/no/such/folder"], "true");
     let job = nexus.ended(&id);
     assert_eq!(job["reason"], "start-error");
-    assert!(job["detail"].as_str().unwrap().contains("/no/such/folder"), "{job}");
+    let told = "the folder /no/such/folder does not exist on host1: --sync sends it, or make it there";
+    assert_eq!(job["detail"], told);
+    let why = nexus.ok(&["why", &id]);
+    assert!(why.contains(told) && !why.contains("mkdir"), "{why}");
+    assert!(nexus.ok(&["show", &id]).contains(told));
 }
 
 #[test]
@@ -76,7 +98,7 @@ fn a_lost_line_ends_nothing_and_says_so() {
     // It ends while nobody is there to hear it.
     let there = ssh.home(1).join("nodes");
     until("it has ended there", || {
-        let nodes = std::fs::read_dir(&there).ok()?.flatten();
+        let nodes = fs::read_dir(&there).ok()?.flatten();
         nodes.map(|node| node.path().join(format!("logs/job_{id}/exit.json"))).find(|record| record.exists())
     });
     ssh.power_on(1);
@@ -106,7 +128,7 @@ fn results_come_back_from_the_machine() {
     let id = nexus.add_with(&["--results", &to.display().to_string()], command);
     let job = nexus.ended(&id);
     assert_eq!((&job["state"], &job["results_state"]), (&"completed".into(), &"copied".into()), "{job}");
-    let kept = |name: &str| std::fs::read_to_string(to.join(&id).join(name)).expect(name);
+    let kept = |name: &str| fs::read_to_string(to.join(&id).join(name)).expect(name);
     assert_eq!((kept("model.bin").as_str(), kept("out/a").as_str(), kept("out/b").as_str()), ("model\n", "1\n", "1\n"));
     // A copy that a lost line keeps from being made is made by hand later, and fails nothing else.
     let id = nexus.add("echo late > $NEXUS_RESULTS_DIR/late");
@@ -119,7 +141,7 @@ fn results_come_back_from_the_machine() {
     nexus.ok(&["machine", "resume", "host1"]);
     in_state(&nexus, "host1", "ready");
     nexus.run_limited(&["results", &id, "--to", &to]).expect_code(0);
-    assert_eq!(std::fs::read_to_string(format!("{to}/{id}/late")).unwrap(), "late\n");
+    assert_eq!(fs::read_to_string(format!("{to}/{id}/late")).unwrap(), "late\n");
 }
 
 #[test]
@@ -168,4 +190,63 @@ fn a_dry_run_names_the_machine() {
     let (_ssh, nexus) = pool(1, 1);
     let would = nexus.json(&["add", "--dry-run", "--json", "true"]);
     assert_eq!((&would["jobs"][0]["machine"], &would["jobs"][0]["gpus"][0]), (&"host1".into(), &0.into()), "{would}");
+}
+
+#[test]
+fn what_a_run_printed_is_cleared_there_once_it_is_here() {
+    let (ssh, nexus) = pool(1, 1);
+    let command = "echo $NEXUS_ATTEMPT; echo err >&2; touch $NEXUS_CHECKPOINT_DIR/step $NEXUS_RESULTS_DIR/model; \
+                   test $NEXUS_ATTEMPT = 2";
+    let id = nexus.add_with(&["--retries", "1"], command);
+    assert_eq!(nexus.ended(&id)["state"], "completed");
+    let logs = node_of(&ssh, 1).join("logs");
+    until("its runs are cleared there", || named_after(&logs, &id).is_empty().then_some(()));
+    assert_eq!(printed(&nexus, &id), "2\nerr\n");
+    assert_eq!(nexus.run_limited(&["logs", &id, "--attempt", "1"]).expect_code(0).stdout, "1\nerr\n");
+    // A service that did not hear of that asks again, and loses nothing.
+    nexus.kill_service();
+    nexus.ok(&["start"]);
+    in_state(&nexus, "host1", "ready");
+    assert_eq!(printed(&nexus, &id), "2\nerr\n");
+    // What somebody may want stays until the job is forgotten.
+    let left = |kind: &str| named_after(&node_of(&ssh, 1).join(kind), &id).len();
+    assert_eq!((left("checkpoints"), left("results")), (1, 1));
+    nexus.ok(&["forget", "-y", &id]);
+    until("all of it is gone", || named_after(&ssh.home(1).join("nodes"), &id).is_empty().then_some(()));
+    assert!(named_after(&nexus.home(), &id).is_empty());
+    assert!(!nexus.service_log().contains("not brought"), "{}", nexus.service_log());
+}
+
+#[test]
+fn what_a_forgotten_job_left_goes_when_its_machine_is_back() {
+    let (ssh, nexus) = pool(1, 1);
+    let command = "echo out; touch $NEXUS_CHECKPOINT_DIR/step $NEXUS_RESULTS_DIR/model $NEXUS_RUN_DIR/own";
+    let (id, other) = (nexus.add(command), nexus.add(command));
+    nexus.ended(&id);
+    assert_eq!(nexus.ended(&other)["state"], "completed");
+    assert_eq!(printed(&nexus, &id), "out\n");
+    ssh.end_sshd(1);
+    in_state(&nexus, "host1", "unreachable");
+    nexus.ok(&["forget", "-y", &id]);
+    assert!(named_after(&nexus.home(), &id).is_empty(), "here it goes at once");
+    let nodes = ssh.home(1).join("nodes");
+    assert_eq!(named_after(&nodes, &id).len(), 3, "logs, checkpoints and results");
+    nexus.kill_service();
+    nexus.ok(&["start"]);
+    ssh.power_on(1);
+    nexus.ok(&["machine", "resume", "host1"]);
+    until("all of it is gone", || named_after(&nodes, &id).is_empty().then_some(()));
+    assert_eq!(named_after(&nodes, &other).len(), 3, "of another job nothing goes");
+}
+
+#[test]
+fn a_job_of_a_project_is_linked_here_wherever_it_ran() {
+    let (_ssh, nexus) = pool(1, 1);
+    let id = nexus.add_with(&["--project", "p", "--name", "n"], "echo linked");
+    nexus.ended(&id);
+    let link = nexus.home().join(format!("logs/by-project/p/n/{id}"));
+    let log = until("the link", || fs::read_to_string(link.join("stdout.log")).ok());
+    assert_eq!(log, "linked\n");
+    nexus.ok(&["forget", "-y", &id]);
+    assert!(fs::symlink_metadata(&link).is_err());
 }

@@ -1,6 +1,9 @@
 //! `nexus machine`: machines come, are moved, paused and go.
 
-use nexus_testkit::{Nexus, SshHosts, until};
+use std::fs;
+use std::time::{Duration, SystemTime};
+
+use nexus_testkit::{Nexus, SshHosts, alive, kill, signal, until};
 use serde_json::Value;
 
 use crate::NEXUS;
@@ -115,4 +118,54 @@ fn gpus_of_a_machine_are_named_with_it() {
     assert!(status.contains("GPUs of local") && status.contains("GPUs of host1:"), "{status}");
     let told = nexus.run(&["kill", &gpu]).expect_code(0).stderr + &nexus.ok(&["history"]);
     assert!(told.contains(&id), "{told}");
+}
+
+#[test]
+fn copies_of_nexus_that_nobody_runs_go() {
+    let (ssh, nexus) = (SshHosts::start(1), Nexus::with_gpus(NEXUS, 0));
+    ssh.known_to(&nexus);
+    // A folder of its own: the copies of other tests are none of this one's.
+    let bin = ssh.home(1).join("bin");
+    fs::remove_file(&bin).unwrap();
+    fs::create_dir(&bin).unwrap();
+    let put = |name: &str, hours: u64| {
+        let path = bin.join(name);
+        fs::copy("/bin/sleep", &path).unwrap();
+        let at = SystemTime::now() - Duration::from_secs(hours * 3600);
+        fs::File::options().append(true).open(&path).unwrap().set_modified(at).unwrap();
+        path
+    };
+    let (old, half) = (put("nexus-0.0.1-000000000001", 2), put("nexus-0.0.1-000000000001.77", 48));
+    let (young, other) = (put("nexus-0.0.1-000000000002", 0), put("my-own", 1000));
+    let run = put("nexus-0.0.1-000000000003", 2);
+    let mut runner = std::process::Command::new(&run).arg("600").spawn().unwrap();
+    ssh.add_to(&nexus, 1, 1);
+    until("the old copies are gone", || (!old.exists() && !half.exists()).then_some(()));
+    assert!(young.exists() && other.exists() && run.exists());
+    // The node's own is used again, and the one that ran goes with the next node.
+    kill(runner.id(), signal::SIGKILL);
+    runner.wait().unwrap();
+    let node = ssh.nodes(1)[0];
+    ssh.kill_node(1);
+    until("its node is gone", || (!alive(node)).then_some(()));
+    until("the copy that ran is gone", || (!run.exists()).then_some(()));
+    in_state(&nexus, "host1", "ready");
+    assert_eq!(nexus.ended(&nexus.add("true"))["state"], "completed");
+    assert_eq!(fs::read_dir(&bin).unwrap().count(), 3, "the young one, the other, and that in use");
+}
+
+#[test]
+fn other_arguments_of_ssh_count_for_the_next_call() {
+    let (ssh, nexus) = pool(1, 1);
+    ssh.end_sshd(1);
+    in_state(&nexus, "host1", "unreachable");
+    ssh.known_with(&nexus, &["-l", "nobody-here"]);
+    ssh.power_on(1);
+    nexus.ok(&["machine", "resume", "host1"]);
+    until("it is called as another", || {
+        (machine(&nexus, "host1")["pool"]["detail"] == "it does not let this user in").then_some(())
+    });
+    ssh.known_to(&nexus);
+    nexus.ok(&["machine", "resume", "host1"]);
+    in_state(&nexus, "host1", "ready");
 }

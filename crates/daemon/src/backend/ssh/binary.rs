@@ -4,13 +4,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use nexus_node::line::copy_name;
+
 use crate::digest;
 
 /// This process's own program, even after somebody replaced the file.
 const SELF: &str = "/proc/self/exe";
-
-/// Letters of the hash that tell builds of one version apart.
-const IN_NAME: usize = 12;
 
 #[derive(Clone, Debug)]
 pub struct Binary {
@@ -31,7 +30,7 @@ impl Binary {
         }
         let path = Path::new(SELF);
         let (size, hash) = (std::fs::metadata(path)?.len(), digest::of_file(path)?);
-        let name = format!("nexus-{}-{}", env!("CARGO_PKG_VERSION"), &hash[..IN_NAME]);
+        let name = copy_name(env!("CARGO_PKG_VERSION"), &hash);
         Ok(OWN.get_or_init(|| Binary { path: SELF.into(), size, hash, name }))
     }
 }

@@ -65,11 +65,15 @@ pub struct Contact {
 pub struct Ssh {
     child: Child,
     said: Arc<Mutex<Vec<u8>>>,
+    /// Closed when all was said.
+    all_said: Receiver<()>,
 }
 
 impl Ssh {
-    /// What came on standard error so far.
-    pub fn said(&self) -> String {
+    /// What came on standard error, with what is still on its way: an end that says why is often noticed before that.
+    pub fn last_words(&self) -> String {
+        // What else it started may keep the stream open.
+        let _ = self.all_said.recv_timeout(LAST_WORDS);
         String::from_utf8_lossy(&self.said.lock().expect("nobody panics while they add to it")).into_owned()
     }
 
@@ -122,7 +126,7 @@ const OPTIONS: &[&str] = &[
 ];
 
 /// For the `sh` there. No single quote in it, since it stands in two of them, and nothing that a csh on the way would
-/// change.
+/// change. What its programs complain of is read here, so they do it in English.
 const SCRIPT: &str = "T=$1 N=$2 S=$3 H=$4 D=$5 I=$6; shift 6; umask 077; \
 say() { printf \"\\n%s %s\\n\" \"$T\" \"$*\"; }; \
 fail() { say fail \"$*\"; exit 1; }; \
@@ -131,8 +135,8 @@ case $D in /*) ;; *) D=${HOME:-}/$D ;; esac; \
 B=$D/bin/$N; \
 if test -x \"$B\"; then say have; else \
 say want \"$(uname -s)\" \"$(uname -m)\"; \
-mkdir -p \"$D/bin\" || fail mkdir; \
-head -c \"$S\" > \"$B.$$\" || { rm -f \"$B.$$\"; fail write; }; \
+LC_ALL=C mkdir -p \"$D/bin\" || fail mkdir; \
+LC_ALL=C head -c \"$S\" > \"$B.$$\" || { rm -f \"$B.$$\"; fail write; }; \
 chmod 700 \"$B.$$\" && \"$B.$$\" node --check \"$H\" || { rm -f \"$B.$$\"; fail check; }; \
 mv -f \"$B.$$\" \"$B\" || fail mv; \
 say ready; fi; \
@@ -159,15 +163,11 @@ pub fn contact(order: &Order, binary: &Binary, step: &dyn Fn(Step)) -> Result<Co
         return Err(Trouble::passing("ssh was started without its streams"));
     };
     let all_said = listen(stderr, said.clone());
-    let mut contact = Contact { ssh: Ssh { child, said }, reader: Incoming::new(stdout), writer };
+    let mut contact = Contact { ssh: Ssh { child, said, all_said }, reader: Incoming::new(stdout), writer };
     match contact.shake_hands(&token, binary, step) {
         Ok(()) => Ok(contact),
         Err(Broken::Trouble(trouble)) => Err(trouble),
-        Err(Broken::Ended) => {
-            // Its last words are on their way. What else it started may keep the stream open.
-            let _ = all_said.recv_timeout(LAST_WORDS);
-            Err(Trouble::read(&contact.ssh.said(), &order.address.to_string()))
-        }
+        Err(Broken::Ended) => Err(Trouble::read(&contact.ssh.last_words(), &order.address.to_string())),
         Err(Broken::Silent) => Err(Trouble {
             why: format!("it let us in and then said nothing for {} s", ANSWER.as_secs()),
             hint: Some(format!("try ssh {} true by hand; an rc file there may hang", order.address)),

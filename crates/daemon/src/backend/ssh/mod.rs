@@ -99,11 +99,25 @@ struct Inner {
     hello: Arc<Mutex<Option<Arc<Hello>>>>,
 }
 
+/// Further arguments of ssh, as they are configured at the moment.
+#[derive(Clone, Debug, Default)]
+pub struct SshArgs(Arc<Mutex<Vec<String>>>);
+
+impl SshArgs {
+    pub fn set(&self, args: &[String]) {
+        *locked(&self.0) = args.to_vec();
+    }
+
+    fn get(&self) -> Vec<String> {
+        locked(&self.0).clone()
+    }
+}
+
 /// How a machine is to be reached.
 #[derive(Clone, Debug)]
 pub struct Way {
     pub address: Address,
-    pub ssh_args: Vec<String>,
+    pub ssh_args: SshArgs,
     /// A folder for the sockets of connections that are shared; its path is short.
     pub controls: PathBuf,
     pub home: Option<String>,
@@ -267,7 +281,7 @@ impl Caller {
         line.close();
         let over = match over {
             Over::Trouble(trouble) if trouble.hint.is_none() => {
-                let said = ssh.said();
+                let said = ssh.last_words();
                 let address = self.way.address.to_string();
                 Over::Trouble(if said.trim().is_empty() { trouble } else { Trouble::read(&said, &address) })
             }
@@ -281,7 +295,7 @@ impl Caller {
         let Way { address, ssh_args, controls, home, service, simulated, .. } = self.way.clone();
         let control = controls.join(format!("c{:016x}", fingerprint(address.to_string().as_ref())));
         let control = Some(control).filter(|path| path.as_os_str().len() < LONGEST_CONTROL);
-        Order { address, ssh_args, control, home, service, simulated }
+        Order { address, ssh_args: ssh_args.get(), control, home, service, simulated }
     }
 
     /// Reports and readings go straight on; the rest is for the thread.

@@ -113,6 +113,25 @@ fn a_copy_goes_on_where_it_was_and_is_mended_where_it_broke() {
 fn a_copy_that_has_more_than_there_is_is_told_so() {
     let machine = Machine::new();
     let connection = machine.connect();
-    let error = connection.read(stream(&machine.run_dir("aaa.1"), [1, 0], false)).unwrap_err().to_string();
+    let dir = machine.run_dir("aaa.1");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("stdout.log"), "").unwrap();
+    let error = connection.read(stream(&dir, [1, 0], false)).unwrap_err().to_string();
     assert!(error.ends_with("stdout.log has 0 bytes, and its copy 1"), "{error}");
+}
+
+#[test]
+fn a_copy_of_what_was_cleared_here_stays_as_it_is() {
+    let machine = Machine::new();
+    let connection = machine.connect();
+    connection.run(machine.shell("aaa.1", "echo out; echo err >&2"));
+    let (from, to) = (machine.run_dir("aaa.1"), machine.path("copy"));
+    assert_eq!(copy(&connection, &from, &to), [4, 4]);
+    LogCopy::open(&to).unwrap().sync().unwrap();
+    let whole = read(&to);
+    std::fs::remove_dir_all(&from).unwrap();
+    assert_eq!(copy(&connection, &from, &to), [4, 4]);
+    assert_eq!(read(&to), whole);
+    let level = connection.read(stream(&from, [4, 4], true)).unwrap();
+    assert_eq!(level.len(), 5, "who follows it is told that there is no more");
 }

@@ -25,9 +25,9 @@ fn runs_are_started_observed_and_stopped() {
     connection.start_of("ccc.1");
     connection.stop(machine.place("ccc.1"));
     assert_eq!(connection.end_of("ccc.1").cause, Cause::Asked);
-    connection.line.send(&ToNode::TidyLeftovers { runs: vec![machine.place("aaa.1")] });
+    connection.line.send(&ToNode::Clear { runs: vec![machine.place("aaa.1")], leftovers: true });
     connection.report("tidying", |report| (*report == Report::Tidied { run: id("aaa.1") }).then_some(()));
-    assert!(!machine.run_dir("aaa.1").join(EXIT).exists());
+    assert!(!machine.run_dir("aaa.1").exists());
     assert_eq!(connection.end(), (Some(0), String::new()));
 }
 
