@@ -144,12 +144,12 @@ def letters(number):
     return text
 
 
-def until(what, holds):
+def until(what, holds, pause_s=0.01):
     begin = time.monotonic()
     while not holds():
         if time.monotonic() - begin > LIMIT_S:
             raise SystemExit(f"not within {LIMIT_S} s: {what}")
-        time.sleep(0.01)
+        time.sleep(pause_s)
 
 
 def cpu_ms(pid):

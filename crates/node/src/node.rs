@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use nexus_api::run_dir::RunSpec;
 use nexus_core::ids::RunId;
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
 use crate::cgroup::{self, Containment};
 use crate::keeper::{Keeper, Parts};
@@ -25,6 +26,8 @@ pub enum NodeError {
     Reports { path: PathBuf, source: io::Error },
     #[error("failed to start the launcher {}", program.to_string_lossy())]
     Launcher { program: OsString, source: io::Error },
+    #[error("failed to watch a process by pidfd_open, which Linux has from 5.3 on")]
+    Watch { source: io::Error },
     #[error("failed to read which boot of the machine this is")]
     BootId { source: io::Error },
     #[error("failed to set up the thread that watches runs")]
@@ -46,6 +49,8 @@ impl Node {
     pub fn open(config: NodeConfig, sink: Sink) -> Result<Node, NodeError> {
         let containment = if config.cgroups { cgroup::probe(&config.reports) } else { Containment::Session };
         let thread = |source| NodeError::Thread { source };
+        // Without it no end of a run would ever be seen.
+        pidfd_open(getpid(), PidfdFlags::empty()).map_err(|errno| NodeError::Watch { source: errno.into() })?;
         let boot_id = crate::processes::boot_id().map_err(|source| NodeError::BootId { source })?;
         let reports = Reports::open(&config.reports)
             .map_err(|source| NodeError::Reports { path: config.reports.clone(), source })?;

@@ -7,14 +7,15 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
+use rustix::rand::{GetRandomFlags, getrandom};
 
 /// Listens under a new name, which nobody can guess and so nobody can have taken.
 pub fn listen(run: &str) -> io::Result<(UnixListener, String)> {
     let mut chance = [0; 8];
-    // SAFETY: the kernel writes at most the eight bytes that are there.
-    let got = unsafe { libc::getrandom(chance.as_mut_ptr().cast(), chance.len(), 0) };
-    if got != chance.len() as isize {
-        return Err(io::Error::last_os_error());
+    // Asked of the kernel itself: older C libraries have no function for it.
+    let got = getrandom(&mut chance, GetRandomFlags::empty())?;
+    if got != chance.len() {
+        return Err(io::Error::other("the kernel gave too little randomness"));
     }
     let name = format!("nexus-{run}-{:016x}", u64::from_ne_bytes(chance));
     let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;

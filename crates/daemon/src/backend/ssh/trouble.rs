@@ -69,6 +69,12 @@ const KNOWN: &[Known] = &[
         lasts: true,
     },
     Known {
+        signs: &["pidfd_open"],
+        why: "its kernel is older than Linux 5.3, or a container there forbids to watch processes",
+        hint: "ssh ADDRESS uname -r tells which it is; nexus needs pidfd_open, which is there from Linux 5.3 on",
+        lasts: true,
+    },
+    Known {
         signs: &["No space left on device", "Disk quota exceeded"],
         why: "its disk is full",
         hint: "make room there, or choose another folder: nexus machine add ADDRESS --home DIR",
@@ -164,6 +170,11 @@ mod tests {
             (
                 "/lib/libc.so.6: version `GLIBC_2.34' not found (required by nexus)\n",
                 "its C library is too old for this build of nexus",
+                true,
+            ),
+            (
+                "nexus node: failed to watch a process by pidfd_open, which Linux has from 5.3 on: Function not implemented (os error 38)\n",
+                "its kernel is older than Linux 5.3, or a container there forbids to watch processes",
                 true,
             ),
             ("banner\nsomething else broke\n", "something else broke", false),
