@@ -35,13 +35,16 @@ impl SshHosts {
         let (number, address) = (self.hosts.len() + 1, fresh_address());
         let folder = self.folder(number);
         fs::create_dir_all(folder.join("home")).expect("a folder of the host");
+        // Without rc files: what those of this user do is no part of a test, and a kill in the midst of it would stay.
+        fs::create_dir_all(self.user_home(number)).expect("a home of its user");
         // Hosts of all tests share the copies of nexus that were sent: the build is large.
         std::os::unix::fs::symlink(shared_binaries(), folder.join("home/bin")).expect("a link");
         keygen(&folder.join("key"));
         let config = format!(
             "ListenAddress {address}:{PORT}\nHostKey {0}/key\nPidFile {0}/pid\nAuthorizedKeysFile {1}/id.pub\n\
              StrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin prohibit-password\n\
-             MaxStartups 100\nUseDNS no\nPrintMotd no\nSetEnv NEXUS_TEST_HOST=host{number}\n",
+             MaxStartups 100\nUseDNS no\nPrintMotd no\n\
+             SetEnv NEXUS_TEST_HOST=host{number} HOME={0}/user\n",
             folder.display(),
             self.dir.path().display(),
         );
@@ -73,6 +76,11 @@ impl SshHosts {
     /// Of one host.
     pub fn folder(&self, number: usize) -> PathBuf {
         self.dir.path().join(format!("h{number}"))
+    }
+
+    /// The home directory of the user there.
+    pub fn user_home(&self, number: usize) -> PathBuf {
+        self.folder(number).join("user")
     }
 
     /// The folder that nexus is told to use there.

@@ -24,7 +24,7 @@ fn machines_are_set_up_and_jobs_run_on_them_in_order() {
 
     // j machine setup --class foo -m my.machine.foo.com:22 -- "setup-the-thing {MACHINE} --flag" "another"
     nexus.run_with_input(&["var", "set", "TOKEN"], b"s3cret\n").expect_code(0);
-    let first = format!("test {{TOKEN}} = s3cret && echo {{MACHINE}} --flag > {mark} && sleep 1");
+    let first = format!("test $(printf %s {{TOKEN}} | wc -c) = 6 && echo {{MACHINE}} --flag > {mark} && sleep 1");
     let second = format!("grep -q 'host1 --flag' {mark}");
     let options = ["machine", "setup", "--class", "foo", "-m", "host1", "--home", &home, "--simulate-gpus", "1"];
     let words = [&options[..], &["--no-wait", "--", &first, &second]].concat();
