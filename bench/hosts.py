@@ -60,8 +60,9 @@ class Hosts:
         for name, address in self.addresses.items():
             place = self.folder / name
             place.mkdir()
-            gpus = f"NEXUS_NVML={self.nvml} FAKE_NVML={place}/gpus.json NEXUS_GPU_LOCKS={place}/locks"
-            options = [f"ListenAddress={address}:{PORT}", f"PidFile={place}/pid", f"SetEnv={gpus}"]
+            # A home of its own: the rc files of whoever measures are no part of it.
+            own = f"HOME={place} NEXUS_NVML={self.nvml} FAKE_NVML={place}/gpus.json NEXUS_GPU_LOCKS={place}/locks"
+            options = [f"ListenAddress={address}:{PORT}", f"PidFile={place}/pid", f"SetEnv={own}"]
             told = [word for option in options for word in ("-o", option)]
             words = [SSHD, "-D", "-f", self.folder / "sshd_config", "-E", place / "log", *told]
             self.sshds.append(subprocess.Popen(words, stdin=subprocess.DEVNULL))

@@ -41,7 +41,10 @@ def machines(bench):
         remove_all(home, hosts)
         hosts.set_gpus(GPUS)
         add_all(home, hosts, "home", [])
+        until("all GPUs are seen", lambda: all(len(gpus) == GPUS for gpus in seen(home, hosts)), 0.25)
+        before = seen(home, hosts)
         readings = costs(home, hosts, bench.idle_s, lambda: stir(hosts, bench.idle_s))
+        assert all(old != new for old, new in zip(before, seen(home, hosts))), "a machine told nothing new of its GPUs"
         added = {"add_sent_s": sent_s, "add_there_s": there_s, "ssh_s": ssh_s}
         return added | {"idle": idle, "busy": busy, "readings": readings}
 
@@ -86,6 +89,11 @@ def stir(hosts, span_s):
     while time.monotonic() < end:
         hosts.set_gpus(GPUS)
         time.sleep(1)
+
+
+def seen(home, hosts):
+    """What is known of the GPUs of each."""
+    return [machine["gpus"] for machine in listed(home) if machine["name"] in hosts.names]
 
 
 def listed(home):
