@@ -18,7 +18,7 @@ use nexus_node::RunPlace;
 use super::{Engine, Message, Turn, Watch};
 use crate::backend::Backend;
 use crate::backend::ssh::address::Address;
-use crate::backend::ssh::{News, Remote, Sink, SshArgs, Step, Way};
+use crate::backend::ssh::{News, Reached, Remote, Sink, SshArgs, Step, Way};
 use crate::clock;
 use crate::config::Config;
 use crate::gpus::Gpus;
@@ -38,12 +38,14 @@ pub struct Calls {
     pub engine: Sender<Message>,
     /// As they are configured: each call reads them anew.
     pub ssh_args: SshArgs,
+    pub reached: Reached,
 }
 
 impl Calls {
     pub fn new(home: &Home, service: String, engine: Sender<Message>, config: &Config) -> Calls {
         let (controls, snapshots) = (home.socket_dir().to_path_buf(), home.snapshots());
-        let calls = Calls { controls, snapshots, service, engine, ssh_args: SshArgs::default() };
+        let calls =
+            Calls { controls, snapshots, service, engine, ssh_args: SshArgs::default(), reached: Reached::default() };
         calls.follow(config);
         calls
     }
@@ -179,6 +181,8 @@ impl Engine {
         let Some(address) = row.address.as_deref().and_then(Address::parse) else { return };
         let machine = Machine { id: row.id, name: row.name.clone(), reachable: false, ..Machine::default() };
         let way = Way {
+            name: row.name.clone(),
+            reached: self.calls.reached.clone(),
             address,
             ssh_args: self.calls.ssh_args.clone(),
             controls: self.calls.controls.clone(),

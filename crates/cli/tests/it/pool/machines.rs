@@ -51,6 +51,21 @@ fn a_machine_comes_with_one_command_and_goes_with_one() {
 }
 
 #[test]
+fn one_machine_has_one_name() {
+    let (ssh, nexus) = pool(1, 1);
+    // The same home on the same host, under another name: both would end each other's nodes.
+    let home = ssh.home(1).display().to_string();
+    let told =
+        nexus.run_limited(&["machine", "add", "host1", "--name", "again", "--home", &home]).expect_code(1).stderr;
+    assert!(told.contains("it is the machine host1 under another name") && told.contains("hint:"), "{told}");
+    in_state(&nexus, "host1", "ready");
+    assert_eq!(nexus.done("true")["machine"], "host1");
+    // The name is free once the first is gone.
+    nexus.ok(&["machine", "rm", "host1"]);
+    nexus.run_limited(&["machine", "add", "host1", "--name", "again", "--home", &home]).expect_code(0);
+}
+
+#[test]
 fn jobs_go_where_they_are_told() {
     let (_ssh, nexus) = pool(2, 1);
     nexus.ok(&["machine", "mv", "big", "host2"]);

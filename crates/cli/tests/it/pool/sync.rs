@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use nexus_testkit::{Nexus, SshHosts};
+use nexus_testkit::{Nexus, SshHosts, until};
 
 use super::machines::{in_state, pool};
 use crate::NEXUS;
@@ -174,7 +174,9 @@ fn a_machine_without_rsync_says_so() {
     }
     with_path(&ssh, &nexus, &bin.display().to_string());
     let id = add(&nexus, &folder, &[], "true");
-    let job = nexus.ended(&id);
-    assert_eq!(job["reason"], "start-error", "{job}");
-    assert!(job["detail"].as_str().unwrap().contains("rsync is not installed there"), "{job}");
+    // It is tried again, later and later; what is wrong is told from the first time on.
+    let job = until("its first try failed", || Some(nexus.job(&id)).filter(|job| job["waiting"]["kind"] == "retry"));
+    let error = job["runs"][0]["outcome"]["error"].as_str().unwrap();
+    assert!(error.contains("rsync is not installed there"), "{job}");
+    assert!(nexus.ok(&["why", &id]).contains("rsync is not installed there"));
 }

@@ -11,6 +11,7 @@ pub mod address;
 pub mod binary;
 mod code;
 mod contact;
+mod reached;
 pub mod trouble;
 
 use std::io;
@@ -32,6 +33,7 @@ use binary::Binary;
 use code::Shipment;
 pub use contact::Step;
 use contact::{Contact, Order, contact};
+pub use reached::Reached;
 use trouble::Trouble;
 
 /// A node says hello at once; a slow disk is waited for.
@@ -116,6 +118,9 @@ impl SshArgs {
 /// How a machine is to be reached.
 #[derive(Clone, Debug)]
 pub struct Way {
+    /// What it is called here.
+    pub name: String,
+    pub reached: Reached,
     pub address: Address,
     pub ssh_args: SshArgs,
     /// A folder for the sockets of connections that are shared; its path is short.
@@ -215,6 +220,12 @@ enum Over {
     Trouble(Trouble),
     /// Nobody wants it any more.
     Ended,
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.way.reached.release(&self.way.name);
+    }
 }
 
 impl Caller {
@@ -345,7 +356,7 @@ impl Caller {
                     let round_trip = asked.elapsed();
                     let middle = asked_at_ms + round_trip.as_millis() as i64 / 2;
                     self.offset_ms.store(at_ms - middle, Ordering::Relaxed);
-                    return Ok((hello, round_trip));
+                    return self.is_the_only_name(&hello).map(|()| (hello, round_trip));
                 }
                 Some(Ask::End) => return Err(Over::Ended),
                 Some(Ask::Lost(why)) => return Err(Over::Trouble(Trouble::passing(why))),
@@ -353,6 +364,14 @@ impl Caller {
                 None => return Err(silent()),
             }
         }
+    }
+
+    fn is_the_only_name(&self, hello: &Hello) -> Result<(), Over> {
+        let name = &self.way.name;
+        self.way.reached.claim(name, hello).map_err(|other| {
+            let why = format!("it is the machine {other} under another name");
+            Over::Trouble(Trouble::lasting(why, format!("nexus machine rm {name}, or --home DIR to have both")))
+        })
     }
 
     fn next(&self, until: Instant) -> Option<Ask> {
