@@ -7,6 +7,7 @@ mod disk;
 mod export;
 mod folders;
 mod homes;
+mod hostile;
 mod import;
 mod input;
 mod jobs_file;
