@@ -1,6 +1,7 @@
 //! Hosts of a test: real sshd on addresses of this machine's own, with keys, a folder and a configuration of their own.
-//! They share its processes and files; each has another `--home`. One may have mounts of its own, which nobody else
-//! sees and which are gone with its last process.
+//! They share its processes and files; each has another `--home`, and a user's home without the rc files of whoever runs
+//! the test: one of these that is killed half-way may hold up all that come later. A host may have mounts of its own,
+//! which nobody else sees and which are gone with its last process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,14 +35,16 @@ impl SshHosts {
     fn add(&mut self) {
         let (number, address) = (self.hosts.len() + 1, fresh_address());
         let folder = self.folder(number);
-        fs::create_dir_all(folder.join("home")).expect("a folder of the host");
+        for name in ["home", "user"] {
+            fs::create_dir_all(folder.join(name)).expect("a folder of the host");
+        }
         // Hosts of all tests share the copies of nexus that were sent: the build is large.
         std::os::unix::fs::symlink(shared_binaries(), folder.join("home/bin")).expect("a link");
         keygen(&folder.join("key"));
         let config = format!(
             "ListenAddress {address}:{PORT}\nHostKey {0}/key\nPidFile {0}/pid\nAuthorizedKeysFile {1}/id.pub\n\
              StrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin prohibit-password\n\
-             MaxStartups 100\nUseDNS no\nPrintMotd no\nSetEnv NEXUS_TEST_HOST=host{number}\n",
+             MaxStartups 100\nUseDNS no\nPrintMotd no\nSetEnv NEXUS_TEST_HOST=host{number} HOME={0}/user\n",
             folder.display(),
             self.dir.path().display(),
         );
@@ -185,9 +188,12 @@ impl SshHosts {
 
     /// Ends its sshd with all connections. What runs there goes on.
     pub fn end_sshd(&self, number: usize) {
-        for pid in self.sshd(number) {
-            kill(pid, libc::SIGKILL);
+        let all = self.sshd(number);
+        for pid in &all {
+            kill(*pid, libc::SIGKILL);
         }
+        // The next one wants its address.
+        until("its sshd is gone", || all.iter().all(|pid| !proc::alive(*pid)).then_some(()));
     }
 
     /// Nothing goes over its connections any more, and nobody is told; new ones hang.

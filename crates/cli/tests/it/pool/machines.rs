@@ -138,7 +138,7 @@ fn copies_of_nexus_that_nobody_runs_go() {
     let (old, half) = (put("nexus-0.0.1-000000000001", 2), put("nexus-0.0.1-000000000001.77", 48));
     let (young, other) = (put("nexus-0.0.1-000000000002", 0), put("my-own", 1000));
     let run = put("nexus-0.0.1-000000000003", 2);
-    let mut runner = std::process::Command::new(&run).arg("600").spawn().unwrap();
+    let mut runner = std::process::Command::new(&run).arg("100").spawn().unwrap();
     ssh.add_to(&nexus, 1, 1);
     until("the old copies are gone", || (!old.exists() && !half.exists()).then_some(()));
     assert!(young.exists() && other.exists() && run.exists());
