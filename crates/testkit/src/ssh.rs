@@ -1,6 +1,7 @@
 //! Hosts of a test: real sshd on addresses of this machine's own, with keys, a folder and a configuration of their own.
-//! They share its processes and files; each has another `--home`. One may have mounts of its own, which nobody else
-//! sees and which are gone with its last process.
+//! They share its processes and files; each has another `--home`, and a user's home without the rc files of whoever runs
+//! the test: one of these that is killed half-way may hold up all that come later. A host may have mounts of its own,
+//! which nobody else sees and which are gone with its last process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -193,9 +194,12 @@ impl SshHosts {
 
     /// Ends its sshd with all connections. What runs there goes on.
     pub fn end_sshd(&self, number: usize) {
-        for pid in self.sshd(number) {
-            kill(pid, libc::SIGKILL);
+        let all = self.sshd(number);
+        for pid in &all {
+            kill(*pid, libc::SIGKILL);
         }
+        // The next one wants its address.
+        until("its sshd is gone", || all.iter().all(|pid| !proc::alive(*pid)).then_some(()));
     }
 
     /// Nothing goes over its connections any more, and nobody is told; new ones hang.
