@@ -77,7 +77,7 @@ impl Order {
             return Ok((Order::new(path), None));
         };
         let last_at = MAGIC.len() as u64 + (records.len() as u64 / RECORD - 1) * RECORD;
-        let file = OpenOptions::new().write(true).open(&path)?;
+        let file = OpenOptions::new().write(true).custom_flags(libc::O_NOFOLLOW).open(&path)?;
         Ok((Order::Kept { file, last_at, last }, Some(totals)))
     }
 
@@ -109,7 +109,12 @@ impl Order {
         let last = Stretch { stderr, length };
         let mut bytes = MAGIC.to_vec();
         bytes.extend(stretches(!stderr, other_length).chain([last]).flat_map(Stretch::to_bytes));
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        // What the job put in its place is not followed: it may lead to a file that is somebody's.
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         if let Err(error) = file.write_all_at(&bytes, 0) {
             let _ = fs::remove_file(path);
             return Err(error);

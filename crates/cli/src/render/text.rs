@@ -8,10 +8,16 @@ pub fn printable(text: &str) -> String {
             '\n' => shown.push(c),
             '\t' => shown.push_str("    "),
             c if c.is_control() => shown.push_str(&format!("\\x{:02x}", u32::from(c))),
+            c if is_unseen(c) => shown.push_str(&format!("\\u{:04x}", u32::from(c))),
             c => shown.push(c),
         }
     }
     shown
+}
+
+/// Without width, or turns round what follows: text could look like another.
+fn is_unseen(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 /// Several lines, those after the first behind `columns` blanks.
@@ -69,6 +75,7 @@ mod tests {
     fn lines_hang_and_escapes_show() {
         assert_eq!(hanging("a\nb\n", 2), "a\n  b");
         assert_eq!(printable("a\x1b[2Jb\r"), "a\\x1b[2Jb\\x0d");
+        assert_eq!(printable("a\u{202e}b\u{200b}"), "a\\u202eb\\u200b");
         assert_eq!(first_line("a\nb"), "a …");
     }
 

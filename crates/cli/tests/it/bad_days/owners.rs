@@ -27,6 +27,43 @@ fn open_to_all(path: &Path, mode: u32) {
 }
 
 #[test]
+fn nothing_in_the_home_can_be_read_by_others() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let folder = nexus.work().join("code");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("main.sh"), "echo hello").unwrap();
+    nexus.set_variable("TOKEN", "s3cret");
+    let sync = folder.display().to_string();
+    let command =
+        "umask 022; echo {TOKEN} >&2; echo 1 > $NEXUS_RESULTS_DIR/r; echo 2 > $NEXUS_CHECKPOINT_DIR/c; sleep 1";
+    let id = nexus.add_with(&["--sync", &sync, "--project", "p"], command);
+    nexus.in_state(&id, "running");
+    let open = |path: &Path| std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o077 != 0;
+    let look = || {
+        let (mut folders, mut found) = (vec![nexus.home()], Vec::new());
+        while let Some(folder) = folders.pop() {
+            // Nobody gets below one that is closed; what jobs made there is theirs.
+            if open(&folder) {
+                found.push(folder.clone());
+            }
+            for entry in std::fs::read_dir(&folder).unwrap().flatten() {
+                let about = std::fs::symlink_metadata(entry.path());
+                match about {
+                    Ok(about) if about.is_dir() => folders.push(entry.path()),
+                    Ok(about) if about.is_file() && open(&entry.path()) => found.push(entry.path()),
+                    _ => {}
+                }
+            }
+        }
+        found.retain(|path| !["r", "c"].iter().any(|name| path.ends_with(name)));
+        found
+    };
+    assert_eq!(look(), Vec::<std::path::PathBuf>::new());
+    nexus.ended(&id);
+    assert_eq!(look(), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
 fn another_user_is_turned_away() {
     if !is_root() {
         return;
