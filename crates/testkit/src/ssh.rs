@@ -37,9 +37,11 @@ impl SshHosts {
         let folder = self.folder(number);
         fs::create_dir_all(folder.join("home")).expect("a folder of the host");
         // Without rc files: what those of this user do is no part of a test, and a kill in the midst of it would stay.
-        fs::create_dir_all(self.user_home(number)).expect("a home of its user");
+        fs::create_dir_all(self.user_home(number).join(".nexus")).expect("a home of its user");
         // Hosts of all tests share the copies of nexus that were sent: the build is large.
-        std::os::unix::fs::symlink(shared_binaries(), folder.join("home/bin")).expect("a link");
+        for bin in ["home/bin", "user/.nexus/bin"] {
+            std::os::unix::fs::symlink(shared_binaries(), folder.join(bin)).expect("a link");
+        }
         keygen(&folder.join("key"));
         let config = format!(
             "ListenAddress {address}:{PORT}\nHostKey {0}/key\nPidFile {0}/pid\nAuthorizedKeysFile {1}/id.pub\n\
@@ -232,7 +234,7 @@ impl SshHosts {
         for what in [libc::SIGSTOP, libc::SIGSTOP, libc::SIGKILL] {
             let here = |pid: &u32| {
                 has_environment(*pid, &mark) && self.is_of_this(*pid)
-                    || has_open(*pid, &self.home(number))
+                    || has_open(*pid, &self.folder(number))
                     || mounts.is_some() && own_mounts(*pid) == mounts
             };
             for pid in processes().filter(here) {
@@ -249,7 +251,7 @@ impl SshHosts {
     }
 
     pub fn nodes(&self, number: usize) -> Vec<u32> {
-        let home = self.home(number).display().to_string();
+        let home = format!("{}/", self.folder(number).display());
         let is_node = |pid: &u32| {
             let words = crate::cmdline(*pid);
             words.contains(" node ") && words.contains(&home)

@@ -117,7 +117,9 @@ fn of_waiting(answer: &mut Answer, why: &Why, now: &Zoned) {
         && let Some(end) = &run.outcome
     {
         let cause = outcome::cause(&end.word, end.exit_code, end.signal);
-        answer.rows("Before", &[format!("attempt {} failed: {cause}", run.attempt)]);
+        // Where nexus itself could not, it says why.
+        let error = end.error.as_ref().map(|error| format!(": {}", text::first_line(error))).unwrap_or_default();
+        answer.rows("Before", &[format!("attempt {} failed: {cause}{error}", run.attempt)]);
         answer.rows("Printed", &printed(why));
     }
     let waiting = match (&job.waiting, job.state) {

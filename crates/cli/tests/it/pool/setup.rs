@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use nexus_testkit::{Nexus, SshHosts};
+use nexus_testkit::{Nexus, Output, SshHosts};
 
 use super::machines::{in_state, machine};
 use crate::NEXUS;
@@ -11,19 +11,12 @@ use crate::NEXUS;
 fn two() -> (SshHosts, Nexus) {
     let (ssh, nexus) = (SshHosts::start(2), Nexus::with_gpus(NEXUS, 0));
     ssh.known_to(&nexus);
-    // Both keep to folders of their own by their names.
     (ssh, nexus)
 }
 
-fn typed<'a>(ssh: &'a SshHosts, more: &[&'a str], commands: &[&'a str]) -> Vec<String> {
-    let home = ssh.home(1).display().to_string();
-    let begin = ["machine", "setup", "--class", "foo", "--simulate-gpus", "1", "--home", &home];
-    let words = [&begin[..], more, &["--"], commands].concat();
-    words.into_iter().map(String::from).collect()
-}
-
-fn set_up(nexus: &Nexus, words: &[String]) -> nexus_testkit::Output {
-    nexus.run_limited(&words.iter().map(String::as_str).collect::<Vec<_>>())
+fn set_up(nexus: &Nexus, options: &[&str], commands: &[&str]) -> Output {
+    let begin = ["machine", "setup", "--class", "foo", "--simulate-gpus", "1"];
+    nexus.run_limited(&[&begin[..], options, &["--"], commands].concat())
 }
 
 #[test]
@@ -33,7 +26,7 @@ fn commands_run_in_order_and_the_machine_joins_its_class() {
     let first = format!("pwd; sleep 1; echo one {{MACHINE}} > {}", mark.display());
     let second = format!("grep 'one host1' {}", mark.display());
     let waits = nexus.add_with(&["--class", "foo"], "true");
-    let done = set_up(&nexus, &typed(&ssh, &["-m", "host1"], &[&first, &second])).expect_code(0).stderr;
+    let done = set_up(&nexus, &["-m", "host1"], &[&first, &second]).expect_code(0).stderr;
     assert!(done.contains("host1: 1 of 2: ") && done.contains("host1: 2 of 2: "), "{done}");
     assert!(done.contains("host1 is in the pool, class foo: 1 x simulated"), "{done}");
     // What waited for the class runs only now.
@@ -51,9 +44,8 @@ fn commands_run_in_order_and_the_machine_joins_its_class() {
 
 #[test]
 fn what_fails_keeps_the_machine_out_and_says_so() {
-    let (ssh, nexus) = two();
-    let words = typed(&ssh, &["-m", "host1"], &["echo one; exit 3", "echo never"]);
-    let failed = set_up(&nexus, &words).expect_code(1).stderr;
+    let (_ssh, nexus) = two();
+    let failed = set_up(&nexus, &["-m", "host1"], &["echo one; exit 3", "echo never"]).expect_code(1).stderr;
     assert!(failed.contains("host1 was not set up") && failed.contains("exit 3"), "{failed}");
     assert!(failed.contains("hint:") && failed.contains("nexus logs"), "{failed}");
     let host = machine(&nexus, "host1");
@@ -66,7 +58,7 @@ fn what_fails_keeps_the_machine_out_and_says_so() {
     in_state(&nexus, "host1", "not-set-up");
     assert_eq!(nexus.job(&waits)["state"], "queued");
     // It is set up again as it is.
-    set_up(&nexus, &typed(&ssh, &["-m", "host1"], &["true"])).expect_code(0);
+    set_up(&nexus, &["-m", "host1"], &["true"]).expect_code(0);
     assert_eq!(nexus.ended(&waits)["machine"], "host1");
     assert_eq!(machine(&nexus, "host1")["pool"]["state"], "ready");
 }
@@ -78,7 +70,7 @@ fn several_at_once_from_a_file_and_one_that_cannot_be_reached() {
     let file = nexus.work().join("machines.txt");
     fs::write(&file, "# ours\nhost1   # the first\n\nhost2\n").unwrap();
     let file = file.display().to_string();
-    let told = set_up(&nexus, &typed(&ssh, &["-f", &file], &["true"])).expect_code(1).stderr;
+    let told = set_up(&nexus, &["-f", &file], &["true"]).expect_code(1).stderr;
     assert!(told.contains("host1 is in the pool, class foo"), "{told}");
     assert!(told.contains("host2 was not set up") && told.contains("nothing answers there"), "{told}");
     // Neither it nor its job stays.
@@ -88,9 +80,9 @@ fn several_at_once_from_a_file_and_one_that_cannot_be_reached() {
 
 #[test]
 fn a_set_up_goes_on_by_itself_and_one_machine_after_the_other() {
-    let (ssh, nexus) = two();
-    let words = typed(&ssh, &["-m", "host1", "-m", "host2", "--stagger", "9s", "--no-wait"], &["sleep 2"]);
-    let ids = set_up(&nexus, &words).expect_code(0).stdout;
+    let (_ssh, nexus) = two();
+    let options = ["-m", "host1", "-m", "host2", "--stagger", "9s", "--no-wait"];
+    let ids = set_up(&nexus, &options, &["sleep 2"]).expect_code(0).stdout;
     let ids: Vec<&str> = ids.lines().collect();
     assert_eq!(ids.len(), 2);
     let delayed = nexus.job(ids[1]);
@@ -108,9 +100,9 @@ fn a_set_up_goes_on_by_itself_and_one_machine_after_the_other() {
 
 #[test]
 fn a_driver_sets_up_from_here() {
-    let (ssh, nexus) = two();
-    let words = typed(&ssh, &["-m", "host1", "--driver"], &["echo {MACHINE} from ${NEXUS_TEST_HOST:-here}; pwd"]);
-    set_up(&nexus, &words).expect_code(0);
+    let (_ssh, nexus) = two();
+    let says = "echo {MACHINE} from ${NEXUS_TEST_HOST:-here}; pwd";
+    set_up(&nexus, &["-m", "host1", "--driver"], &[says]).expect_code(0);
     let jobs = nexus.json(&["history", "--tag", "setup", "--json"]);
     let said = nexus.ok(&["logs", jobs[0]["id"].as_str().unwrap()]);
     assert_eq!(said, format!("host1 from here\n{}", nexus.work().display()));
