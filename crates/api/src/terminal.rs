@@ -5,7 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::run_dir::ExitRecord;
+use crate::results::Found;
+use crate::run_dir::{ExitRecord, ExitStatus};
 
 /// Format of everything here. A viewer of a later one is refused with a word.
 pub const FORMAT: u32 = 1;
@@ -18,6 +19,9 @@ pub const LONGEST: usize = 64 << 10;
 
 /// So much of what was printed before is shown to a new viewer.
 pub const SCROLLBACK: u64 = 64 << 10;
+
+/// Letters of an error in a record that is too long for a frame.
+const LONGEST_ERROR: usize = 1000;
 
 const HEAD: usize = 5;
 
@@ -143,7 +147,7 @@ impl FromShim {
             FromShim::Output(shown) => append_output(bytes, shown),
             FromShim::LeftOut(count) => put(bytes, kind::LEFT_OUT, &count.to_le_bytes()),
             FromShim::Refused(why) => put(bytes, kind::REFUSED, why.as_bytes()),
-            FromShim::Ended(record) => put_json(bytes, kind::ENDED, record),
+            FromShim::Ended(record) => put_ended(bytes, record),
             FromShim::TimeLimitSet(limit) => put_json(bytes, kind::TIME_LIMIT_SET, limit),
         }
     }
@@ -177,6 +181,20 @@ fn put(bytes: &mut Vec<u8>, kind: u8, content: &[u8]) {
 
 fn put_json(bytes: &mut Vec<u8>, kind: u8, content: &impl Serialize) {
     put(bytes, kind, &serde_json::to_vec(content).expect("frames are plain data"));
+}
+
+/// What the run said of its results is left out, and its error cut, where the record would be too long for a frame:
+/// viewers show neither.
+fn put_ended(bytes: &mut Vec<u8>, record: &ExitRecord) {
+    let whole = serde_json::to_vec(record).expect("frames are plain data");
+    if whole.len() <= LONGEST {
+        return put(bytes, kind::ENDED, &whole);
+    }
+    let mut short = ExitRecord { found: Found::default(), ..record.clone() };
+    if let ExitStatus::StartError { error, .. } | ExitStatus::MachineError { error } = &mut short.status {
+        *error = error.chars().take(LONGEST_ERROR).collect();
+    }
+    put_json(bytes, kind::ENDED, &short);
 }
 
 fn read_json<'a, T: Deserialize<'a>>(content: &'a [u8]) -> Result<T, BadFrame> {
@@ -228,6 +246,21 @@ mod tests {
             lengths.push(part.len());
         }
         assert_eq!(lengths, [LONGEST, 1]);
+    }
+
+    #[test]
+    fn a_record_that_is_too_long_for_a_frame_ends_nobody() {
+        let found = Found { values: [("v".into(), "\"".repeat(LONGEST))].into(), ..Found::default() };
+        let error = "\u{1}".repeat(LONGEST);
+        let sample = include_str!("../frozen/v1/exit_start_error.json");
+        let record: ExitRecord = serde_json::from_str(sample).unwrap();
+        let long = ExitRecord { found, status: ExitStatus::StartError { error, code: None }, ..record.clone() };
+        let mut bytes = Vec::new();
+        FromShim::Ended(long).append_to(&mut bytes);
+        match FromShim::take_from(&mut bytes) {
+            Ok(Some(FromShim::Ended(told))) => assert!(told.found.is_nothing() && told.run == record.run),
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]

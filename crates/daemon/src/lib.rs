@@ -49,3 +49,14 @@ mod workplace;
 
 pub use digest::of_file as file_digest;
 pub use start::{Options, check_config, run};
+
+/// Readers of bytes from outside that are nobody's but this crate's: for `fuzz` and the tests beside it.
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::backend::ssh::address::Address;
+    pub use crate::gpu_arg::told;
+    pub use crate::http::log_range::Range;
+    pub use crate::models::Table;
+    pub use crate::state_file::{Memory, paused};
+    pub use crate::store::Behind;
+}

@@ -8,6 +8,9 @@ use serde::de::DeserializeOwned;
 /// More than the kernel would take as arguments and environment of a command.
 const LONGEST: usize = 64 << 20;
 
+/// Room for a message before it has come; nearly all are shorter.
+const AT_ONCE: usize = 64 << 10;
+
 /// Appends one message.
 pub fn append(buffer: &mut Vec<u8>, message: &impl Serialize) -> io::Result<()> {
     let head = buffer.len();
@@ -38,8 +41,12 @@ pub fn read<M: DeserializeOwned>(mut stream: impl Read) -> io::Result<Option<M>>
     stream.read_exact(&mut head[1..])?;
     let length = u32::from_le_bytes(head) as usize;
     within_limit(length)?;
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body)?;
+    // Memory grows with what comes, not with what a head promises.
+    let mut body = Vec::with_capacity(length.min(AT_ONCE));
+    stream.take(length as u64).read_to_end(&mut body)?;
+    if body.len() < length {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     Ok(Some(serde_json::from_slice(&body)?))
 }
 

@@ -11,7 +11,7 @@
 //! Looking takes a shared lock for an instant; a shim that meets it tries again (`shim::folder`).
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -20,6 +20,9 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+/// No record is longer. A job may have put anything in its place, and as much of it as it likes.
+const LONGEST_RECORD: u64 = 1 << 20;
 
 /// What was found in a run's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,10 +118,13 @@ struct AnyFormat {
 }
 
 fn read_record<T: DeserializeOwned>(path: &Path) -> io::Result<Record<T>> {
-    let bytes = match fs::read(path) {
+    let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Record::Missing),
         other => other?,
     };
+    let mut bytes = Vec::new();
+    // What is cut off here is no JSON, and so of no meaning.
+    file.take(LONGEST_RECORD).read_to_end(&mut bytes)?;
     match serde_json::from_slice::<AnyFormat>(&bytes) {
         Ok(any) if any.format > FORMAT => return Ok(Record::Newer(any.format)),
         _ => {}
@@ -222,6 +228,17 @@ mod tests {
         flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
         assert!(!claim(&other).unwrap());
         assert_eq!(inspect(&other).unwrap(), Seen::Starting);
+    }
+
+    #[test]
+    fn a_record_of_any_length_takes_no_memory() {
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = temporary.path();
+        // With holes in it: it takes no disk either.
+        File::create(dir.join(EXIT)).unwrap().set_len(1 << 40).unwrap();
+        assert_eq!(inspect(dir).unwrap(), Seen::NotStarted);
+        put(dir, STARTED, &started());
+        assert_eq!(inspect(dir).unwrap(), Seen::Gone(Some(started())));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The last a run printed, as short as a list can show it.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -29,7 +29,10 @@ pub fn said(dir: &Path, hidden: &[Hidden]) -> Said {
 
 /// What the shim of a run with variables kept of it.
 pub fn kept_said(dir: &Path) -> Option<Said> {
-    serde_json::from_slice(&std::fs::read(dir.join(LAST_LINES)).ok()?).ok()
+    let mut bytes = Vec::new();
+    // A job may have put anything there: what is cut off is no JSON.
+    File::open(dir.join(LAST_LINES)).ok()?.take(LONGEST_TAIL as u64).read_to_end(&mut bytes).ok()?;
+    serde_json::from_slice(&bytes).ok()
 }
 
 /// The last line that is not blank, of stderr or else of stdout. Of a line that was drawn several times over (a
@@ -53,7 +56,7 @@ fn lines(dir: &Path, count: usize, hidden: &[Hidden]) -> Vec<String> {
 fn read_tail(dir: &Path, lines: usize) -> io::Result<Vec<u8>> {
     let mut reader = LogReader::open(dir, Which::Both)?;
     // Blank ones among them are left out.
-    reader.tail(2 * lines)?;
+    reader.tail(lines.saturating_mul(2))?;
     let (mut bytes, mut stream) = (Vec::new(), false);
     while let Some(chunk) = reader.read_next(READ_BYTES as usize)? {
         // One that breaks into the other's line begins a line of its own.
@@ -126,6 +129,20 @@ mod tests {
         assert_eq!(last_lines(dir, 2), ["four", "Error"]);
         std::fs::write(dir.join(STDOUT), "x".repeat(200_000)).unwrap();
         assert_eq!(last_lines(dir, 2).last().map(String::as_str), Some("Error"));
+    }
+
+    #[test]
+    fn so_many_lines_that_twice_as_many_are_no_number() {
+        let temporary = tempfile::tempdir().unwrap();
+        std::fs::write(temporary.path().join(STDOUT), "one\ntwo\n").unwrap();
+        assert_eq!(last_lines(temporary.path(), usize::MAX), ["one", "two"]);
+    }
+
+    #[test]
+    fn what_is_kept_of_any_length_takes_no_memory() {
+        let temporary = tempfile::tempdir().unwrap();
+        File::create(temporary.path().join(LAST_LINES)).unwrap().set_len(1 << 40).unwrap();
+        assert_eq!(kept_said(temporary.path()), None);
     }
 
     #[test]

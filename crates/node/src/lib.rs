@@ -41,3 +41,10 @@ pub use node::{Node, NodeError};
 pub use shim::link_job;
 pub use users::own_home;
 pub use words::{NodeConfig, Report, RunPlace, Sink};
+
+/// Readers of bytes from outside that are nobody's but this crate's: for `fuzz` and the tests beside it.
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::frame::{append, read, take};
+    pub use crate::order::Order;
+}

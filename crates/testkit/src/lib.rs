@@ -11,6 +11,7 @@ mod output;
 pub mod proc;
 mod socket;
 mod ssh;
+mod stir;
 mod terminal;
 mod typist;
 mod web;
@@ -29,6 +30,7 @@ pub use output::Output;
 pub use proc::{alive, children_marked, cmdline};
 pub use socket::request;
 pub use ssh::SshHosts;
+pub use stir::stir;
 pub use typist::Typist;
 pub use web::{Answer, Web};
 

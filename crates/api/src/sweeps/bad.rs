@@ -5,6 +5,12 @@ use std::fmt;
 /// More jobs than this are a slip.
 pub const MOST_JOBS: u64 = 1_000_000;
 
+/// More parameters than this are no command's.
+pub const MOST_NAMES: usize = 1000;
+
+/// What the values of all axes may take in memory, and those of all jobs: a line of text could ask for any amount.
+pub const MOST_BYTES: u128 = 1 << 30;
+
 /// Nothing of such a plan is queued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadPlan {
@@ -26,6 +32,12 @@ pub enum BadPlan {
     Lengths { lengths: Vec<(String, usize)> },
     /// As many as the product, or more.
     TooMany { jobs: u128 },
+    /// More parameters than any command has.
+    TooManyNames { names: usize },
+    /// The values of its axes, or of its jobs, would take so much memory.
+    TooLarge { bytes: u128 },
+    /// The condition is too long to be looked at for so many points.
+    TooMuchWork { text: String, points: u128 },
     /// No draw, or no copy, at all.
     Nothing { option: &'static str },
     /// More points are to be drawn than there are, or than were found.
@@ -60,6 +72,12 @@ impl BadPlan {
                 format!("zip needs equally many values of each: {}", all.join(", "))
             }
             BadPlan::TooMany { jobs } => format!("that would be {} jobs", grouped(*jobs)),
+            BadPlan::TooManyNames { names } => format!("that would be {} parameters", grouped(*names as u128)),
+            BadPlan::TooLarge { bytes } => format!("its values would take {} MiB", grouped(bytes.div_ceil(1 << 20))),
+            BadPlan::TooMuchWork { text, points } => {
+                let cut: String = text.chars().take(60).collect();
+                format!("where {cut:?}… takes too long for {} points", grouped(*points))
+            }
             BadPlan::Nothing { option } => format!("{option} 0 leaves no job"),
             BadPlan::TooFew { asked, points, narrowed, all_seen } => {
                 let condition = if *narrowed { " for which the condition holds" } else { "" };
@@ -96,6 +114,11 @@ impl BadPlan {
             BadPlan::TooMany { .. } => {
                 format!("{} at most; --random 100 draws some of them", grouped(MOST_JOBS.into()))
             }
+            BadPlan::TooManyNames { .. } => format!("{} at most", grouped(MOST_NAMES as u128)),
+            BadPlan::TooLarge { .. } => {
+                format!("{} MiB at most: fewer jobs, or shorter values", grouped(MOST_BYTES >> 20))
+            }
+            BadPlan::TooMuchWork { .. } => "a shorter condition, or fewer values".into(),
             BadPlan::Nothing { option } => format!("{option} 1 or more"),
             BadPlan::TooFew { all_seen: true, points, .. } if *points > 0 => format!("--random {points}"),
             BadPlan::TooFew { .. } | BadPlan::NothingLeft { .. } => "a wider condition, or more values".into(),

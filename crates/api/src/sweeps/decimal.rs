@@ -11,8 +11,11 @@ pub struct Decimal {
 const PLAIN: std::ops::RangeInclusive<i32> = -6..=14;
 
 /// Digits beyond this are nobody's wish, and would not fit.
-const MOST_DIGITS: usize = 24;
+pub const MOST_DIGITS: usize = 24;
 const LARGEST_EXPONENT: i32 = 300;
+
+/// Digits behind the point, with which each of a million values is written.
+const MOST_BEHIND: u32 = 40;
 
 /// The parts of a number as it is typed: `-12.5e-3`.
 struct Parts<'a> {
@@ -67,7 +70,7 @@ impl Decimal {
         let units = if negative { -units } else { units };
         let scale = i32::try_from(behind.len()).ok()? - exponent;
         match u32::try_from(scale) {
-            Ok(scale) => Some(Decimal { units, scale }),
+            Ok(scale) => (scale <= MOST_BEHIND).then_some(Decimal { units, scale }),
             Err(_) => Some(Decimal { units: units.checked_mul(power(scale.unsigned_abs())?)?, scale: 0 }),
         }
     }

@@ -27,6 +27,8 @@ impl Wrong {
 #[derive(Clone, Debug)]
 pub struct Condition {
     root: Node,
+    /// Words and signs that it is made of.
+    pub parts: usize,
 }
 
 /// A part of it, and where that stands.
@@ -74,8 +76,8 @@ enum Order {
 
 impl Condition {
     pub fn read(text: &str, names: &[String]) -> Result<Condition, Wrong> {
-        let root = parse::read(text, names)?;
-        Ok(Condition { root })
+        let (root, parts) = parse::read(text, names)?;
+        Ok(Condition { root, parts })
     }
 
     /// Whether it holds for these values, in the order of the names.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::bad::{BadPlan, MOST_JOBS};
+use super::bad::{BadPlan, MOST_BYTES, MOST_JOBS, MOST_NAMES};
 use super::chance::Chance;
 use super::expression::{Condition, Wrong};
 use super::values::{self, Span, Values};
@@ -16,6 +16,12 @@ const MOST_TRIES: u128 = 1_000_000;
 /// all.
 const IN_VAIN_EACH: usize = 1000;
 const IN_VAIN: std::ops::RangeInclusive<usize> = 100_000..=10_000_000;
+
+/// Parts of a condition that are worked out for all points together, before it takes too long: some seconds.
+const MOST_WORK: usize = 50_000_000;
+
+/// What a value takes beside its letters: it is a text of its own.
+const VALUE_BYTES: usize = 56;
 
 /// Products beyond this are not counted: of those, a point hardly comes twice.
 const MOST_COUNTED: u128 = 1 << 100;
@@ -88,11 +94,14 @@ impl Grid {
             }
             lengths.push(table.rows.len());
         }
+        let mut listed = 0;
         for axis in &plan.axes {
             let bad =
                 |bad: values::BadValues| BadPlan::Values { name: axis.name.clone(), error: bad.error, hint: bad.hint };
             match values::read(&axis.values).map_err(bad)? {
                 Values::Listed(values) => {
+                    listed += values.iter().map(|value| value.len() + VALUE_BYTES).sum::<usize>();
+                    check_bytes(listed as u128)?;
                     let digit = if plan.zip { 0 } else { lengths.len() };
                     if lengths.len() <= digit {
                         lengths.push(values.len());
@@ -128,6 +137,27 @@ impl Grid {
         self.lengths.iter().fold(1, |all, length| all.saturating_mul(*length as u128))
     }
 
+    /// Bytes of the longest value of a column.
+    fn longest(&self) -> impl Iterator<Item = usize> {
+        self.columns.iter().map(|column| match column {
+            Column::Listed { values, .. } => values.iter().map(String::len).max().unwrap_or(0),
+            Column::Span(_) => 0,
+        })
+    }
+
+    /// Whether the values of so many jobs fit into memory.
+    fn check_jobs(&self, jobs: usize) -> Result<(), BadPlan> {
+        let each: usize = self.longest().map(|bytes| bytes + VALUE_BYTES).sum();
+        check_bytes((each + VALUE_BYTES) as u128 * jobs as u128)
+    }
+
+    /// For how many points a condition can be worked out in time.
+    fn tries(&self, only: &Only) -> usize {
+        // A long value takes longer to be looked at.
+        let looks = 1 + self.longest().max().unwrap_or(0) / 16;
+        MOST_WORK / (only.condition.parts.saturating_mul(looks) + self.columns.len())
+    }
+
     fn has_spans(&self) -> bool {
         self.columns.iter().any(|column| column.digit().is_none())
     }
@@ -160,6 +190,7 @@ impl Grid {
         check_count(count, if only.is_some() { 1 } else { copies })?;
         let numbers = self.holding(count, only)?;
         check_count(numbers.len() as u128, copies)?;
+        self.check_jobs(numbers.len() * copies)?;
         let mut rows = Vec::with_capacity(numbers.len() * copies);
         for number in numbers {
             rows.extend(std::iter::repeat_n(self.point(number), copies));
@@ -172,6 +203,9 @@ impl Grid {
 
     /// Numbers of the points for which a condition holds. `count` is no large number.
     fn holding(&self, count: u128, only: Option<&Only>) -> Result<Vec<u128>, BadPlan> {
+        if let Some(only) = only.filter(|only| count > self.tries(only) as u128) {
+            return Err(BadPlan::TooMuchWork { text: only.text.clone(), points: count });
+        }
         let mut numbers = Vec::new();
         for number in 0..count {
             let holds = match only {
@@ -192,6 +226,7 @@ impl Grid {
         check_count(random.count.into(), copies as usize)?;
         let mut chance = Chance::new(random.seed);
         let wanted = random.count as usize * copies as usize;
+        self.check_jobs(wanted)?;
         let (count, narrowed) = (self.count(), only.is_some());
         if self.has_spans() || count > MOST_COUNTED || narrowed && count > MOST_TRIES {
             return self.tried(&mut chance, wanted, only);
@@ -221,8 +256,12 @@ impl Grid {
     fn tried(&self, chance: &mut Chance, wanted: usize, only: Option<&Only>) -> Result<Vec<Vec<String>>, BadPlan> {
         let (mut rows, mut seen) = (Vec::with_capacity(wanted), BTreeSet::new());
         let most = wanted.saturating_mul(IN_VAIN_EACH).clamp(*IN_VAIN.start(), *IN_VAIN.end());
+        let tries = only.map_or(usize::MAX, |only| self.tries(only));
+        if let Some(only) = only.filter(|_| wanted > tries) {
+            return Err(BadPlan::TooMuchWork { text: only.text.clone(), points: wanted as u128 });
+        }
         let mut in_vain = 0;
-        while rows.len() < wanted && in_vain < most {
+        while rows.len() < wanted && in_vain < most && rows.len() + in_vain < tries {
             let digits = self.digits(chance);
             let point = self.values(&digits, Some(&mut *chance));
             let holds = only.map_or(Ok(true), |only| only.holds(&self.names, &point))?;
@@ -240,6 +279,10 @@ fn found_few(wanted: usize, found: usize) -> BadPlan {
     BadPlan::TooFew { asked: wanted as u64, points: found as u128, narrowed: true, all_seen: false }
 }
 
+fn check_bytes(bytes: u128) -> Result<(), BadPlan> {
+    if bytes > MOST_BYTES { Err(BadPlan::TooLarge { bytes }) } else { Ok(()) }
+}
+
 fn check_count(points: u128, copies: usize) -> Result<(), BadPlan> {
     let jobs = points.saturating_mul(copies as u128);
     if jobs > u128::from(MOST_JOBS) { Err(BadPlan::TooMany { jobs }) } else { Ok(()) }
@@ -247,6 +290,10 @@ fn check_count(points: u128, copies: usize) -> Result<(), BadPlan> {
 
 /// Names of all parameters: those of the table, then those of the axes.
 fn names(plan: &Plan) -> Result<Vec<String>, BadPlan> {
+    let count = plan.from.as_ref().map_or(0, |table| table.names.len()) + plan.axes.len();
+    if count > MOST_NAMES {
+        return Err(BadPlan::TooManyNames { names: count });
+    }
     let of_table = plan.from.iter().flat_map(|table| table.names.iter());
     let names: Vec<String> = of_table.chain(plan.axes.iter().map(|axis| &axis.name)).cloned().collect();
     if names.is_empty() {

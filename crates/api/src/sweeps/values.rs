@@ -16,6 +16,7 @@ mod spaced;
 pub use spaced::Span;
 
 use self::items::Item;
+use super::bad::MOST_JOBS;
 
 /// What an axis goes through.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +62,11 @@ pub fn read(text: &str) -> Result<Values, BadValues> {
                 Some(more) => values.extend(more),
                 None => values.push(plain.to_string()),
             },
+        }
+        // Each item has no more by itself, and there may be many.
+        if values.len() as u64 > MOST_JOBS {
+            let error = format!("{} has more than {MOST_JOBS} values", shown(text));
+            return Err(BadValues::new(error, format!("{MOST_JOBS} at most")));
         }
     }
     Ok(Values::Listed(values))
@@ -141,6 +147,7 @@ mod tests {
             ("1..5:", "its step is missing", "1..5:2"),
             ("0.1..0.5", "it needs a step", "0.1..0.5:0.1"),
             ("1..9999999", "9999999 values", "1000000"),
+            ("1..1000000,1..1000000", "more than 1000000 values", "1000000"),
             ("1..99999999999999999999999999", "too many digits", "quotes"),
             ("1..=5", "both ends", "1..5"),
             ("1...5", "three dots", "1..5"),
@@ -158,6 +165,16 @@ mod tests {
             let bad = read(text).expect_err(text);
             assert!(bad.error.contains(error), "{text}: {}", bad.error);
             assert!(bad.hint.contains(hint), "{text}: {}", bad.hint);
+        }
+    }
+
+    #[test]
+    fn zeros_before_a_number_do_not_fill_the_memory_with_its_values() {
+        let zeros = |count: usize| "0".repeat(count);
+        assert_eq!(listed(&format!("1..{}2", zeros(20))).len(), 2 * 21 + 1);
+        for text in [format!("1..{}9", zeros(70_000)), format!("0.{z}..0.{z}:0.{z}1", z = zeros(70_000))] {
+            let bad = read(&text).unwrap_err();
+            assert!(bad.error.contains("too many digits"), "{}", bad.error);
         }
     }
 

@@ -166,6 +166,16 @@ mod tests {
     }
 
     #[test]
+    fn brackets_in_brackets_do_not_fill_the_stack() {
+        for open in ["$(", "${", "\"$(", "<(", "a=("] {
+            let deep = Command::Shell(open.repeat(60_000));
+            assert_eq!(told(deep.clone(), "--cuda", "0"), deep, "{open}");
+        }
+        let nested = format!("t.py {}x{}", "$(".repeat(50), ")".repeat(50));
+        assert_eq!(told(Command::Shell(nested.clone()), "-g", "2"), Command::Shell(format!("{nested} -g 2")));
+    }
+
+    #[test]
     fn what_a_shell_text_lacks_goes_to_its_last_command() {
         for (before, after) in [
             ("t.py", "t.py -g 2"),

@@ -17,7 +17,10 @@ pub struct Simple {
 const RESERVED: &[&str] =
     &["{", "}", "if", "then", "elif", "else", "fi", "do", "done", "while", "until", "for", "case", "esac", "!", "time"];
 
-/// None where a quote or a bracket is not closed.
+/// Brackets in brackets. Nobody writes more, and each takes some of the stack.
+const DEEPEST: usize = 100;
+
+/// None where a quote or a bracket is not closed, or they are nested too deeply.
 pub fn commands(text: &str) -> Option<Vec<Simple>> {
     let mut scan =
         Scan { text, bytes: text.as_bytes(), place: 0, found: vec![], current: Simple::default(), here: vec![] };
@@ -138,18 +141,18 @@ fn word_end(bytes: &[u8], mut place: usize) -> Option<usize> {
     while let Some(byte) = bytes.get(place) {
         let next = bytes.get(place + 1).copied();
         place = match byte {
-            b'<' | b'>' if next == Some(b'(') => closed(bytes, place + 2, b'(', b')')?,
+            b'<' | b'>' if next == Some(b'(') => closed(bytes, place + 2, (b'(', b')'), DEEPEST)?,
             // An array.
-            b'(' if place > begin && bytes[place - 1] == b'=' => closed(bytes, place + 1, b'(', b')')?,
+            b'(' if place > begin && bytes[place - 1] == b'=' => closed(bytes, place + 1, (b'(', b')'), DEEPEST)?,
             b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'(' | b')' | b'<' | b'>' => break,
-            _ => piece_end(bytes, place)?,
+            _ => piece_end(bytes, place, DEEPEST)?,
         };
     }
     Some(place)
 }
 
-/// Behind one character, or a whole quote or substitution.
-fn piece_end(bytes: &[u8], place: usize) -> Option<usize> {
+/// Behind one character, or a whole quote or substitution; `deeper`: so many more may be in it, one in the other.
+fn piece_end(bytes: &[u8], place: usize, deeper: usize) -> Option<usize> {
     let next = bytes.get(place + 1).copied();
     match (bytes[place], next) {
         (b'\\', None) => None,
@@ -157,9 +160,9 @@ fn piece_end(bytes: &[u8], place: usize) -> Option<usize> {
         (b'\'', _) => position(bytes, place + 1, b'\'').map(|end| end + 1),
         (b'$', Some(b'\'')) => escaped_end(bytes, place + 2, b'\''),
         (b'`', _) => escaped_end(bytes, place + 1, b'`'),
-        (b'"', _) => double_quote_end(bytes, place + 1),
-        (b'$', Some(b'(')) => closed(bytes, place + 2, b'(', b')'),
-        (b'$', Some(b'{')) => closed(bytes, place + 2, b'{', b'}'),
+        (b'"', _) => double_quote_end(bytes, place + 1, deeper.checked_sub(1)?),
+        (b'$', Some(b'(')) => closed(bytes, place + 2, (b'(', b')'), deeper.checked_sub(1)?),
+        (b'$', Some(b'{')) => closed(bytes, place + 2, (b'{', b'}'), deeper.checked_sub(1)?),
         _ => Some(place + 1),
     }
 }
@@ -178,19 +181,19 @@ fn escaped_end(bytes: &[u8], mut place: usize, quote: u8) -> Option<usize> {
     }
 }
 
-fn double_quote_end(bytes: &[u8], mut place: usize) -> Option<usize> {
+fn double_quote_end(bytes: &[u8], mut place: usize, deeper: usize) -> Option<usize> {
     loop {
         place = match bytes.get(place)? {
             b'"' => return Some(place + 1),
             b'\'' => place + 1,
             b'$' if bytes.get(place + 1) == Some(&b'\'') => place + 1,
-            _ => piece_end(bytes, place)?,
+            _ => piece_end(bytes, place, deeper)?,
         };
     }
 }
 
 /// Behind the bracket that closes the one before `place`.
-fn closed(bytes: &[u8], mut place: usize, open: u8, close: u8) -> Option<usize> {
+fn closed(bytes: &[u8], mut place: usize, (open, close): (u8, u8), deeper: usize) -> Option<usize> {
     let mut depth = 1;
     loop {
         let byte = *bytes.get(place)?;
@@ -203,7 +206,7 @@ fn closed(bytes: &[u8], mut place: usize, open: u8, close: u8) -> Option<usize> 
                 depth += 1;
                 place + 1
             }
-            _ => piece_end(bytes, place)?,
+            _ => piece_end(bytes, place, deeper)?,
         };
         if depth == 0 {
             return Some(place);

@@ -49,7 +49,8 @@ impl Range {
         })
     }
 
-    fn read(text: &str) -> Option<Range> {
+    /// What stands behind `bytes=`.
+    pub fn read(text: &str) -> Option<Range> {
         let (first, last) = text.trim().split_once('-')?;
         match (first, last) {
             ("", last) => Some(Range::Last(last.parse().ok()?)),
@@ -62,7 +63,7 @@ impl Range {
     }
 
     /// The first byte, and how many, of so many there are; none where it begins behind them.
-    fn within(self, length: u64) -> Option<(u64, u64)> {
+    pub fn within(self, length: u64) -> Option<(u64, u64)> {
         let (first, count) = match self {
             Range::Last(count) => (length.saturating_sub(count), count.min(length)),
             Range::From(first, last) => {

@@ -15,7 +15,7 @@ mod gpus;
 mod history;
 mod import;
 mod jobs;
-mod log_range;
+pub(crate) mod log_range;
 mod logs;
 mod machines;
 mod metrics;

@@ -22,8 +22,8 @@ use crate::engine::Message;
 use crate::events::Events;
 use crate::store::Readers;
 use keeper::Keeper;
-use memory::Memory;
-pub use view::View;
+pub use memory::Memory;
+pub use view::{View, paused};
 
 /// Changes that come together are written together.
 const TOGETHER: Duration = Duration::from_millis(50);

@@ -58,8 +58,12 @@ pub fn read<M: DeserializeOwned>(mut line: impl Read) -> io::Result<Option<Frame
     let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
     let (length, channel) = (word(0) as usize, word(4));
     within_limit(length, channel)?;
-    let mut bytes = vec![0; length];
-    line.read_exact(&mut bytes)?;
+    // Memory grows with what comes, not with what a head promises.
+    let mut bytes = Vec::with_capacity(length.min(LONGEST_CHUNK));
+    line.take(length as u64).read_to_end(&mut bytes)?;
+    if bytes.len() < length {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     Ok(Some(match channel {
         MESSAGES => Frame::Message(serde_json::from_slice(&bytes)?),
         channel => Frame::Bytes { channel, bytes },
@@ -127,6 +131,22 @@ mod tests {
         }
         let refused = read::<String>(&head(usize::MAX, 0)[..]).unwrap_err();
         assert_eq!(refused.to_string(), "a frame of 4294967295 bytes is too long");
+    }
+
+    #[test]
+    fn a_head_that_promises_much_takes_no_memory() {
+        /// Says how much room it was given, and ends.
+        struct Ends<'a>(&'a [u8], &'a std::cell::Cell<usize>);
+        impl Read for Ends<'_> {
+            fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+                self.1.set(self.1.get().max(room.len()));
+                self.0.read(room)
+            }
+        }
+        let (head, most) = ([(LONGEST_MESSAGE as u32).to_le_bytes(), [0; 4]].concat(), std::cell::Cell::new(0));
+        let cut = read::<String>(Ends(&head, &most)).unwrap_err();
+        assert_eq!(cut.kind(), io::ErrorKind::UnexpectedEof);
+        assert!(most.get() <= LONGEST_CHUNK, "{}", most.get());
     }
 
     #[test]

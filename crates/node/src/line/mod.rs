@@ -29,3 +29,11 @@ pub use client::{Heard, Line, LineSink};
 pub use copies::copy_name;
 pub use log_copy::LogCopy;
 pub use words::{FromNode, Hello, Last, REACHED, Stream, ToNode, part_of};
+
+/// Both ends of a line without a line, for `fuzz` and the tests beside it.
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use super::channel::{Channels, Side};
+    pub use super::frames::{Frame, MAGIC, chunk, find_magic, message, read};
+    pub use super::outgoing::Outgoing;
+}

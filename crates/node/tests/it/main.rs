@@ -7,6 +7,7 @@ mod line;
 mod logs;
 mod memory;
 mod output;
+mod outside;
 mod stage;
 mod starting;
 mod stopping;

@@ -9,7 +9,8 @@ const DEEPEST: usize = 100;
 /// What stands where it makes no sense.
 const LONGEST: usize = 10_000;
 
-pub fn read(text: &str, names: &[String]) -> Result<Node, Wrong> {
+/// Its root, and how many words and signs it has.
+pub fn read(text: &str, names: &[String]) -> Result<(Node, usize), Wrong> {
     if text.len() > LONGEST {
         return Err(Wrong::new(1, format!("it is longer than {LONGEST} bytes")));
     }
@@ -17,7 +18,7 @@ pub fn read(text: &str, names: &[String]) -> Result<Node, Wrong> {
     let mut reader = Reader { tokens, place: 0, end: text.chars().count() + 1, depth: 0, names };
     let root = reader.any()?;
     match reader.tokens.get(reader.place) {
-        None => Ok(root),
+        None => Ok((root, reader.tokens.len())),
         Some((at, token)) => Err(Wrong::new(*at, format!("{} is not expected here", token.shown()))),
     }
 }

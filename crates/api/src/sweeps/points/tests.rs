@@ -167,3 +167,33 @@ fn as_many_points_as_the_product_each_once() {
         assert_eq!(found as u128, expected * u128::from(copies));
     }
 }
+
+/// A few kilobytes that would have taken all memory, or hours.
+#[test]
+fn a_small_plan_asks_for_no_more_than_there_is() {
+    let many = |count: usize, values: &str| -> Vec<Axis> {
+        (0..count).map(|number| Axis { name: format!("n{number}"), values: values.into() }).collect()
+    };
+    let large = |plan: Plan, copies| match plan.points(copies) {
+        Err(BadPlan::TooLarge { bytes }) => assert!(bytes > MOST_BYTES),
+        other => panic!("{:?}", other.map(|points| points.rows.len())),
+    };
+    large(plan(&[&format!("a={}", "x".repeat(4000))]), 1_000_000);
+    large(Plan { axes: many(150, "1"), ..Plan::default() }, 1_000_000);
+    large(Plan { axes: many(30, "1..1000000"), random: random(1, 7), ..Plan::default() }, 1);
+    large(Plan { random: random(1_000_000, 7), ..plan(&[&format!("a={}", "x".repeat(4000)), "b=lin:0..1"]) }, 1);
+    let names = told(Plan { axes: many(1001, "1"), ..Plan::default() });
+    assert_eq!(names, "that would be 1,001 parameters; 1,000 at most");
+    let long = vec!["a*a*a*a >= 0"; 600].join(" and ");
+    let slow = |plan: Plan| assert!(told(plan).contains("takes too long for 1,000,000 points"));
+    slow(Plan { only: Some(long.clone()), ..plan(&["a=1..1000000"]) });
+    slow(Plan { only: Some(long), random: random(1_000_000, 7), ..plan(&["a=lin:0..1"]) });
+}
+
+#[test]
+fn a_large_plan_that_is_meant_is_made() {
+    let wide = Plan { zip: true, ..plan(&["a=1..200000", "b=1..200000", "c=200000..1"]) };
+    assert_eq!(wide.points(2).unwrap().rows.len(), 400_000);
+    let narrowed = Plan { only: Some("a % 3 == 0 and a > 10".into()), ..plan(&["a=1..200000"]) };
+    assert_eq!(narrowed.points(1).unwrap().rows.len(), 66_663);
+}

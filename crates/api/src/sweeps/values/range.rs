@@ -2,7 +2,7 @@
 
 use super::{BadValues, shown};
 use crate::sweeps::bad::MOST_JOBS;
-use crate::sweeps::decimal::{Decimal, is_number};
+use crate::sweeps::decimal::{Decimal, MOST_DIGITS, is_number};
 
 /// None where it is no range: that needs a number at both ends.
 pub fn read(item: &str) -> Result<Option<Vec<String>>, BadValues> {
@@ -51,7 +51,9 @@ fn between(text: &str, first: &str, last: &str, step: Option<&str>) -> Result<Ve
         }
         step => step,
     };
-    let exact = Exact::of(first, last, step).ok_or_else(|| {
+    // Zeros before a number are digits of each of its values.
+    let width = padded(first).max(padded(last));
+    let exact = Exact::of(first, last, step).filter(|_| width <= MOST_DIGITS).ok_or_else(|| {
         BadValues::new(format!("{} has too many digits for a range", shown(text)), "quotes for the text itself")
     })?;
     let Exact { from, to, step, scale } = exact;
@@ -67,7 +69,7 @@ fn between(text: &str, first: &str, last: &str, step: Option<&str>) -> Result<Ve
     if count > u128::from(MOST_JOBS) {
         return Err(BadValues::new(format!("{text} has {count} values"), format!("{MOST_JOBS} at most")));
     }
-    let (width, least) = (padded(first).max(padded(last)), decimals(first).min(decimals(last)));
+    let least = decimals(first).min(decimals(last));
     let value = |place: i128| written(Decimal { units: from + place * step, scale }, width, least);
     Ok((0..count as i128).map(value).collect())
 }
