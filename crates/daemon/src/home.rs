@@ -70,7 +70,7 @@ pub fn claim(home: &Home) -> Result<Option<HomeLock>, Problem> {
 
 /// A folder that only its owner can enter; one of somebody else is refused.
 pub fn make_private(dir: &Path) -> Result<(), Problem> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| unusable(dir, error))?;
+    make_lasting(dir).map_err(|error| unusable(dir, error))?;
     let found = std::fs::metadata(dir).map_err(|error| unusable(dir, error))?;
     if found.uid() != rustix::process::geteuid().as_raw() {
         let error = std::io::Error::other("it belongs to another user");
@@ -86,6 +86,18 @@ pub fn make_private(dir: &Path) -> Result<(), Problem> {
         }
         let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         std::fs::set_permissions(dir, private).map_err(|error| unusable(dir, error))?;
+    }
+    Ok(())
+}
+
+/// Makes a folder and puts its name on the disk, and those of the folders made above it: whatever is synced inside, a
+/// power cut would take with the name.
+fn make_lasting(dir: &Path) -> std::io::Result<()> {
+    let missing: Vec<&Path> = dir.ancestors().take_while(|folder| !folder.exists()).collect();
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    for above in missing.iter().filter_map(|folder| folder.parent()) {
+        // A folder that may be entered but not read cannot be synced, nor can one on some file systems.
+        let _ = File::open(above).and_then(|folder| folder.sync_all());
     }
     Ok(())
 }
