@@ -137,7 +137,10 @@ pub fn write_beside(beside: &Path, text: &[u8], mode: u32) -> std::io::Result<()
     let _ = std::fs::remove_file(beside);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(beside)?;
     file.set_permissions(std::fs::Permissions::from_mode(mode))?;
-    file.write_all(text)
+    file.write_all(text)?;
+    // Before it has the name: a power cut could leave any part of it else, and a command that lost the line above it, with
+    // its id, would be taken for a new one.
+    file.sync_all()
 }
 
 /// Both change places in one step, so that nothing written in between is lost.
