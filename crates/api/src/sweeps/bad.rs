@@ -9,7 +9,8 @@ pub const MOST_JOBS: u64 = 1_000_000;
 pub const MOST_NAMES: usize = 1000;
 
 /// What the values of all axes may take in memory, and those of all jobs: a line of text could ask for any amount.
-pub const MOST_BYTES: u128 = 1 << 30;
+pub const MOST_OF_AXES: u128 = 256 << 20;
+pub const MOST_OF_JOBS: u128 = 1 << 30;
 
 /// Nothing of such a plan is queued.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub enum BadPlan {
     /// More parameters than any command has.
     TooManyNames { names: usize },
     /// The values of its axes, or of its jobs, would take so much memory.
-    TooLarge { bytes: u128 },
+    TooLarge { bytes: u128, most: u128 },
     /// The condition is too long to be looked at for so many points.
     TooMuchWork { text: String, points: u128 },
     /// No draw, or no copy, at all.
@@ -73,7 +74,9 @@ impl BadPlan {
             }
             BadPlan::TooMany { jobs } => format!("that would be {} jobs", grouped(*jobs)),
             BadPlan::TooManyNames { names } => format!("that would be {} parameters", grouped(*names as u128)),
-            BadPlan::TooLarge { bytes } => format!("its values would take {} MiB", grouped(bytes.div_ceil(1 << 20))),
+            BadPlan::TooLarge { bytes, .. } => {
+                format!("its values would take {} MiB", grouped(bytes.div_ceil(1 << 20)))
+            }
             BadPlan::TooMuchWork { text, points } => {
                 let cut: String = text.chars().take(60).collect();
                 format!("where {cut:?}… takes too long for {} points", grouped(*points))
@@ -115,8 +118,8 @@ impl BadPlan {
                 format!("{} at most; --random 100 draws some of them", grouped(MOST_JOBS.into()))
             }
             BadPlan::TooManyNames { .. } => format!("{} at most", grouped(MOST_NAMES as u128)),
-            BadPlan::TooLarge { .. } => {
-                format!("{} MiB at most: fewer jobs, or shorter values", grouped(MOST_BYTES >> 20))
+            BadPlan::TooLarge { most, .. } => {
+                format!("{} MiB at most: fewer of them, or shorter ones", grouped(most >> 20))
             }
             BadPlan::TooMuchWork { .. } => "a shorter condition, or fewer values".into(),
             BadPlan::Nothing { option } => format!("{option} 1 or more"),

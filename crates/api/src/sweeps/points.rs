@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::bad::{BadPlan, MOST_BYTES, MOST_JOBS, MOST_NAMES};
+use super::bad::{BadPlan, MOST_JOBS, MOST_NAMES, MOST_OF_AXES, MOST_OF_JOBS};
 use super::chance::Chance;
 use super::expression::{Condition, Wrong};
 use super::values::{self, Span, Values};
@@ -101,7 +101,7 @@ impl Grid {
             match values::read(&axis.values).map_err(bad)? {
                 Values::Listed(values) => {
                     listed += values.iter().map(|value| value.len() + VALUE_BYTES).sum::<usize>();
-                    check_bytes(listed as u128)?;
+                    check_bytes(listed as u128, MOST_OF_AXES)?;
                     let digit = if plan.zip { 0 } else { lengths.len() };
                     if lengths.len() <= digit {
                         lengths.push(values.len());
@@ -148,7 +148,7 @@ impl Grid {
     /// Whether the values of so many jobs fit into memory.
     fn check_jobs(&self, jobs: usize) -> Result<(), BadPlan> {
         let each: usize = self.longest().map(|bytes| bytes + VALUE_BYTES).sum();
-        check_bytes((each + VALUE_BYTES) as u128 * jobs as u128)
+        check_bytes((each + VALUE_BYTES) as u128 * jobs as u128, MOST_OF_JOBS)
     }
 
     /// For how many points a condition can be worked out in time.
@@ -279,8 +279,8 @@ fn found_few(wanted: usize, found: usize) -> BadPlan {
     BadPlan::TooFew { asked: wanted as u64, points: found as u128, narrowed: true, all_seen: false }
 }
 
-fn check_bytes(bytes: u128) -> Result<(), BadPlan> {
-    if bytes > MOST_BYTES { Err(BadPlan::TooLarge { bytes }) } else { Ok(()) }
+fn check_bytes(bytes: u128, most: u128) -> Result<(), BadPlan> {
+    if bytes > most { Err(BadPlan::TooLarge { bytes, most }) } else { Ok(()) }
 }
 
 fn check_count(points: u128, copies: usize) -> Result<(), BadPlan> {
