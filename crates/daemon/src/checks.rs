@@ -63,18 +63,7 @@ fn options(spec: &mut JobSpec) -> Result<(), Problem> {
             word(field, value)?;
         }
     }
-    if let Some(code) = spec.code.as_ref() {
-        if !Code::is_content(&code.content) {
-            return Err(bad(
-                "code",
-                &format!("{:?}", code.content),
-                "the name of a content, as nexus add --sync makes it".into(),
-            ));
-        }
-        if !Path::new(&code.of).is_absolute() {
-            return Err(bad("code", &format!("{:?}", code.of), "an absolute path".into()));
-        }
-    }
+    code(spec)?;
     if let Some(id) = spec.checkpoint_of.as_ref().filter(|id| id.parse::<JobId>().is_err()) {
         return Err(bad("checkpoint_of", id, "the id of a job".into()));
     }
@@ -125,6 +114,19 @@ fn options(spec: &mut JobSpec) -> Result<(), Problem> {
         }
     }
     Ok(())
+}
+
+/// What it names is below our own folders.
+fn code(spec: &JobSpec) -> Result<(), Problem> {
+    let Some(code) = &spec.code else { return Ok(()) };
+    if !Code::is_content(&code.content) {
+        let want = "the name of a content, as nexus add --sync makes it".into();
+        return Err(bad("code", &format!("{:?}", code.content), want));
+    }
+    match Path::new(&code.of).is_absolute() {
+        true => Ok(()),
+        false => Err(bad("code", &format!("{:?}", code.of), "an absolute path".into())),
+    }
 }
 
 /// Jobs that a spec comes after must be there. One that its job came after before and that was forgotten since had ended

@@ -113,9 +113,7 @@ impl RunSpecs {
             Some(_) => self.visible(all_up_to_the_last(lease.gpus, gpus), gpus),
             None => self.visible(lease.gpus, gpus),
         };
-        let gpu_locks = uuids(lease.gpus, gpus);
-        let checkpoints_of = launch.spec.checkpoint_of.clone().unwrap_or_else(|| run.job.to_string());
-        let checkpoint_dir = self.checkpoints.join(checkpoints_of);
+        let checkpoint_dir = self.checkpoints.join(launch.spec.checkpoint_of.as_deref().unwrap_or(run.job.as_str()));
         let mut env = environment(run, lease, visible, &launch);
         env.insert("NEXUS_CHECKPOINT_DIR".into(), checkpoint_dir.to_string_lossy().into_owned());
         let results_dir = self.results.join(run.job.as_str());
@@ -162,7 +160,7 @@ impl RunSpecs {
             // The node knows these two.
             reports: PathBuf::new(),
             cgroup_base: None,
-            gpu_locks,
+            gpu_locks: uuids(lease.gpus, gpus),
             gpu_locks_shared: lease.share.is_some(),
             screen: self.screen(run, session),
             one_terminal,

@@ -59,10 +59,8 @@ impl Narrator {
             }
             Event::Released { job } => format!("Job {job} released by user"),
             Event::Moved { job, .. } => format!("Job {job} put first by user"),
-            // It is told when it starts.
-            Event::Delayed { .. } => return None,
             // Who changed it says how.
-            Event::Edited { .. } | Event::Placed { .. } => return None,
+            Event::Edited { .. } | Event::Placed { .. } | Event::Delayed { .. } | Event::Peaked { .. } => return None,
             Event::Planned { run, lease, .. } => {
                 self.places.insert(run.job, place(lease, names));
                 return None;
@@ -75,7 +73,6 @@ impl Narrator {
                 self.last = Some((run.job, outcome.clone()));
                 return None;
             }
-            Event::Peaked { .. } => return None,
             Event::Requeued { job, why, not_before, raise } => {
                 let wait = not_before.map_or(0, |at| at.since(now).as_secs_f64().round() as u64);
                 self.requeued(*job, *why, wait, *raise)
@@ -99,9 +96,7 @@ impl Narrator {
             Event::MachineAdded { .. } | Event::MachineMoved { .. } | Event::MachinePaused { .. } => {
                 return of_a_machine(event, names);
             }
-            Event::MachineSetUp { .. } => {
-                return of_a_machine(event, names);
-            }
+            Event::MachineSetUp { .. } => return of_a_machine(event, names),
             Event::MachineResumed { .. } | Event::MachineQuarantined { .. } => return of_a_machine(event, names),
             Event::MachineLeaving { .. } | Event::MachineRemoved { .. } => return of_a_machine(event, names),
             Event::DiskFull { full: true } => "Disk full: no job is started until there is room".into(),

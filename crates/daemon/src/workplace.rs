@@ -66,15 +66,15 @@ mod tests {
             there.folder(&JobSpec { code, ..JobSpec::new(Command::Shell("true".into()), cwd.into()) })
         };
         let table = [
-            ("/work/a", None, "/work/a"),
+            ("/proj/a", None, "/proj/a"),
             ("~", None, "/home/ann"),
             ("~/a/b", None, "/home/ann/a/b"),
             ("~//etc", None, "/home/ann/etc"),
             ("~ann/a", None, "~ann/a"),
-            ("/work/a", Some("/work/a"), "/n/code/c0ffee"),
-            ("/work/a/b", Some("/work/a"), "/n/code/c0ffee/b"),
-            ("/work/ab", Some("/work/a"), "/n/code/c0ffee"),
-            ("~", Some("/work/a"), "/n/code/c0ffee"),
+            ("/proj/a", Some("/proj/a"), "/n/code/c0ffee"),
+            ("/proj/a/b", Some("/proj/a"), "/n/code/c0ffee/b"),
+            ("/proj/ab", Some("/proj/a"), "/n/code/c0ffee"),
+            ("~", Some("/proj/a"), "/n/code/c0ffee"),
         ];
         for (cwd, of, expected) in table {
             assert_eq!(folder(cwd, of), PathBuf::from(expected), "{cwd} {of:?}");

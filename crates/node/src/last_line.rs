@@ -56,7 +56,7 @@ fn lines(dir: &Path, count: usize, hidden: &[Hidden]) -> Vec<String> {
 fn read_tail(dir: &Path, lines: usize) -> io::Result<Vec<u8>> {
     let mut reader = LogReader::open(dir, Which::Both)?;
     // Blank ones among them are left out.
-    reader.tail(lines.saturating_mul(2))?;
+    reader.tail_within(lines.saturating_mul(2), LONGEST_TAIL as u64)?;
     let (mut bytes, mut stream) = (Vec::new(), false);
     while let Some(chunk) = reader.read_next(READ_BYTES as usize)? {
         // One that breaks into the other's line begins a line of its own.

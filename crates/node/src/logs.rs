@@ -175,9 +175,14 @@ impl LogReader {
 
     /// Goes to where the last `lines` lines begin.
     pub fn tail(&mut self, lines: usize) -> io::Result<()> {
+        self.tail_within(lines, u64::MAX)
+    }
+
+    /// The same, but not much further back than so many bytes: a line may be as long as the log.
+    pub fn tail_within(&mut self, lines: usize, bytes: u64) -> io::Result<()> {
         let lengths = self.lengths()?;
         self.order = if self.which == Which::Both { open_if_there(&self.dir.join(ORDER))? } else { None };
-        let mut back = Backwards { left: lines as u64, at_end: true };
+        let mut back = Backwards { left: lines as u64, bytes, at_end: true };
         for (stream, length) in self.streams.iter_mut().zip(lengths) {
             (stream.position, stream.ahead) = (length, 0);
         }
@@ -274,13 +279,15 @@ fn stretch_at(order: &File, at: u64) -> io::Result<Option<Stretch>> {
 /// Counts lines from the end.
 struct Backwards {
     left: u64,
+    /// So many are looked at, at most.
+    bytes: u64,
     /// Nothing was read yet: a line end here ends the last line and begins none.
     at_end: bool,
 }
 
 impl Backwards {
     fn is_done(&self) -> bool {
-        self.left == 0
+        self.left == 0 || self.bytes == 0
     }
 
     /// Moves a stream back by up to `length` bytes, to the beginning of a line if enough have been met. Returns how
@@ -290,7 +297,7 @@ impl Backwards {
         let end = stream.position;
         let begin = end.saturating_sub(length);
         let mut block = Vec::new();
-        while stream.position > begin && self.left > 0 {
+        while stream.position > begin && !self.is_done() {
             let from = stream.position.saturating_sub(BLOCK_BYTES).max(begin);
             block.resize((stream.position - from) as usize, 0);
             file.read_exact_at(&mut block, from)?;
@@ -304,6 +311,7 @@ impl Backwards {
                 }
             }
             stream.position = from;
+            self.bytes = self.bytes.saturating_sub(block.len() as u64);
         }
         Ok(end - stream.position)
     }

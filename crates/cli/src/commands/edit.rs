@@ -398,7 +398,7 @@ mod tests {
     use crate::args::Cli;
 
     /// Options of `add` that are about adding, not about the job.
-    const OF_ADD_ALONE: &[&str] = &["copies", "dry_run", "quiet"];
+    const OF_ADD_ALONE: &[&str] = &["copies", "dry_run", "quiet", "sync"];
 
     #[test]
     fn every_option_of_add_can_be_edited() {

@@ -56,6 +56,19 @@ fn about(pool: &InPool) -> String {
     told.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
+/// `2 GPUs, 16 CPUs`
+pub fn there_is(machines: &[Machine]) -> String {
+    let of = |machine: &Machine| {
+        let gpus = text::counted(machine.gpus.len() as u64, "GPU");
+        let busy = machine.gpus.iter().filter(|gpu| !gpu.jobs.is_empty()).count();
+        let busy = if busy > 0 { format!(" ({busy} with jobs)") } else { String::new() };
+        let name = if machines.len() > 1 { format!("{}: ", machine.name) } else { String::new() };
+        format!("{name}{gpus}{busy}, {}", text::counted(machine.cpus.into(), "CPU"))
+    };
+    let all: Vec<String> = machines.iter().map(of).collect();
+    if all.is_empty() { "no machine".into() } else { all.join("; ") }
+}
+
 /// All that is known of one.
 pub fn show(machine: &Machine, now: &Zoned, paint: Paint) -> String {
     let pool = machine.pool.clone().unwrap_or_default();

@@ -264,6 +264,13 @@ mod tests {
     }
 
     #[test]
+    fn one_that_begins_later_says_when() {
+        let mut job = samples::queued("abc");
+        job.waiting = Some(Waiting::Delayed { until: "2024-10-24T15:50:00Z".into() });
+        assert_eq!(of_job(&job, Capacity { gpus: 4, cpus: 8 }, &samples::now()), "begins at 17:50");
+    }
+
+    #[test]
     fn every_reason_has_its_numbers() {
         let cases = [
             (Waiting::Held, "held: nexus release abc"),
@@ -276,7 +283,6 @@ mod tests {
             (Waiting::After { jobs: vec!["abd".into(), "abe".into()], count: 4 }, "comes after abd, abe and 2 more"),
             (Waiting::DiskFull, "the disk is full: make room"),
             (Waiting::Retry { until: "2024-10-24T15:50:00Z".into() }, "tried again at 17:50"),
-            (Waiting::Delayed { until: "2024-10-24T15:50:00Z".into() }, "begins at 17:50"),
             (no_such(1, 0, None), "needs 1 GPU, there are none: --gpus 0 runs on the CPU"),
             (no_such(8, 4, None), "needs 8 GPUs, there are 4"),
             (no_such(2, 1, Some(vec![3, 9])), "needs 2 GPUs of 3,9, there is 1"),

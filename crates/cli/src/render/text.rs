@@ -15,9 +15,9 @@ pub fn printable(text: &str) -> String {
     shown
 }
 
-/// Without width, or turns round what follows: text could look like another.
+/// Without width, or turns round what follows: text could look like another. Joiners stay, which letters and pictures need.
 fn is_unseen(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+    matches!(c, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 /// Several lines, those after the first behind `columns` blanks.

@@ -9,7 +9,7 @@ use nexus_api::why::Why;
 
 use super::paint::Paint;
 use super::reason::{self, Capacity};
-use super::{failure, gpus, outcome, place, show, text, time};
+use super::{failure, gpus, machines, outcome, place, show, text, time};
 
 /// Column of the values.
 const VALUE_COLUMN: usize = 12;
@@ -110,7 +110,7 @@ fn of_waiting(answer: &mut Answer, why: &Why, now: &Zoned) {
     }
     answer.rows("Needs", &[show::needs(&job.request)]);
     answer.rows("Asks now", &asks_now(why).into_iter().collect::<Vec<_>>());
-    answer.rows("There is", &[there_is(&why.machines)]);
+    answer.rows("There is", &[machines::there_is(&why.machines)]);
     answer.rows("Held by", &holders(&why.holders, now, answer.paint));
     answer.rows("Not free", &not_free(why, answer.paint));
     if let Some(run) = why.runs.last()
@@ -329,19 +329,6 @@ fn in_the_way(why: &Why) -> Vec<(String, String)> {
     }
     lines.push((format!("nexus wait {id}"), "to wait for its end".to_string()));
     lines
-}
-
-/// `2 GPUs, 16 CPUs`
-fn there_is(machines: &[Machine]) -> String {
-    let of = |machine: &Machine| {
-        let gpus = text::counted(machine.gpus.len() as u64, "GPU");
-        let busy = machine.gpus.iter().filter(|gpu| !gpu.jobs.is_empty()).count();
-        let busy = if busy > 0 { format!(" ({busy} with jobs)") } else { String::new() };
-        let name = if machines.len() > 1 { format!("{}: ", machine.name) } else { String::new() };
-        format!("{name}{gpus}{busy}, {}", text::counted(machine.cpus.into(), "CPU"))
-    };
-    let all: Vec<String> = machines.iter().map(of).collect();
-    if all.is_empty() { "no machine".into() } else { all.join("; ") }
 }
 
 /// `def on GPU 0 for 2h 15m, at most 4h: python train.py`

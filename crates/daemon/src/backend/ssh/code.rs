@@ -108,7 +108,7 @@ mod tests {
         };
         let told = arguments(&order, &shipment, Path::new("/s/aaa"));
         let rsh = told.iter().find_map(|word| word.strip_prefix("--rsh=")).unwrap();
-        assert!(rsh.starts_with("'ssh' '-F' '/my config' 'it''s' '-o'"), "{rsh}");
+        assert!(rsh.starts_with("'ssh' '-F' '/my config' 'it''s' '-T' '-o'"), "{rsh}");
         assert!(rsh.contains("'ControlPath=/run/c'") && rsh.ends_with("'-l' 'ann'"), "{rsh}");
         assert!(told.contains(&format!("--copy-dest=../{same}")) && !told.iter().any(|word| word.contains("etc")));
         assert_eq!(told.last().unwrap(), &format!("[fe80::1]:/there/my code/.part-{}/", shipment.content));

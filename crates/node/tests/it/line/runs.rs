@@ -126,12 +126,12 @@ fn a_line_that_is_closed_here_is_lost_once() {
     let mut connection = machine.connect();
     let follow = Stream::Logs { dir: machine.run_dir("aaa.1"), had: [0; 2], follow: true };
     let mut channel = connection.line.open_stream(follow.clone()).unwrap();
-    // The test's own end of the pipe is another.
-    connection.raw = std::fs::File::open("/dev/null").unwrap().into();
-    connection.line.close();
     let mut level = [0; 5];
     channel.read_exact(&mut level).unwrap();
     assert_eq!(level[0], 2);
+    // The test's own end of the pipe is another.
+    connection.raw = std::fs::File::open("/dev/null").unwrap().into();
+    connection.line.close();
     let lost = channel.read(&mut level).unwrap_err();
     assert_eq!(lost.kind(), std::io::ErrorKind::ConnectionAborted, "{lost}");
     connection.loss();
