@@ -51,7 +51,7 @@ impl Source {
                 let was_refused = self.refused.take().is_some();
                 let is_new = self.table.as_deref() != table.as_ref();
                 self.table = table.map(Arc::new);
-                let count = self.table.as_ref()?.len();
+                let count = self.table.as_ref()?.count();
                 let path = path?.display();
                 match (is_new, was_refused) {
                     (true, _) => Some(format!("Models changed: {count} in {path}")),

@@ -35,7 +35,7 @@ impl Table {
         }
     }
 
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.file.models.0.len()
     }
 

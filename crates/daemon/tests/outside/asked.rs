@@ -22,7 +22,7 @@ pub fn hold(bytes: &[u8]) {
     if let Ok(table) = Table::parse(&text, "llm_config.json") {
         let words = ["train", "--llm", "a"].map(String::from).to_vec();
         assert!(table.need(&[words]).is_none_or(|(_, need)| need.is_finite() && need >= 0.0));
-        assert!(table.len() <= bytes.len());
+        assert!(table.count() <= bytes.len());
     }
     let once = told(Command::Shell(text.to_string()), "--cuda", "0,1");
     // A file that output goes to may be called like the option.
