@@ -56,7 +56,7 @@ impl RunSpecs {
     /// For runs on the service's own host.
     pub fn new(config: Config, log_dir: PathBuf, screens: PathBuf, home: &Home) -> RunSpecs {
         let (shell, activator) = (find_shell(&config.shell), find_shell("bash"));
-        let workplace = Workplace { user_home: nexus_node::own_home(), code: home.code() };
+        let workplace = Workplace::here(home);
         let (checkpoints, results) = (home.checkpoints(), home.results());
         RunSpecs { log_dir, shell, activator, config, screens, checkpoints, results, workplace }
     }
@@ -101,7 +101,7 @@ impl RunSpecs {
             screens: hello.screens.clone(),
             checkpoints: hello.checkpoints.clone(),
             results: hello.results.clone(),
-            workplace: Workplace { user_home: hello.user_home.clone(), code: hello.code.clone() },
+            workplace: Workplace::there(hello),
         }
     }
 

@@ -224,16 +224,12 @@ impl Lines {
     pub fn left_by(&self, row: &JobRow, home: &Home) -> Result<(Sources, Option<Away>), String> {
         let machine = row.machine.as_deref().filter(|name| *name != "local" && !row.spec.request.driver);
         let (workplace, results, from) = match machine {
-            None => {
-                let workplace = Workplace { user_home: nexus_node::own_home(), code: home.code() };
-                (workplace, home.results(), None)
-            }
+            None => (Workplace::here(home), home.results(), None),
             Some(machine) => {
                 let remote = self.named(machine).ok_or_else(|| format!("{machine} is not in the pool any more"))?;
                 let hello = remote.hello();
                 let hello = hello.ok_or_else(|| format!("{machine} was not reached since the service began"))?;
-                let workplace = Workplace { user_home: hello.user_home.clone(), code: hello.code.clone() };
-                (workplace, hello.results.clone(), Some(Away(remote)))
+                (Workplace::there(&hello), hello.results.clone(), Some(Away(remote)))
             }
         };
         let sources = Sources {

@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use nexus_api::jobs::JobSpec;
+use nexus_api::paths::Home;
+use nexus_node::line::Hello;
 
 /// What a machine has of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +17,16 @@ pub struct Workplace {
 }
 
 impl Workplace {
+    /// On the service's own host.
+    pub fn here(home: &Home) -> Workplace {
+        Workplace { user_home: nexus_node::own_home(), code: home.code() }
+    }
+
+    /// On another machine.
+    pub fn there(hello: &Hello) -> Workplace {
+        Workplace { user_home: hello.user_home.clone(), code: hello.code.clone() }
+    }
+
     pub fn folder(&self, spec: &JobSpec) -> PathBuf {
         let named = in_home(&spec.cwd, &self.user_home);
         match &spec.code {

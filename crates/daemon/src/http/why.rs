@@ -31,8 +31,7 @@ pub async fn why(State(app): State<Shared>, Path(id): Path<String>) -> Result<Js
     let (dir, failed_by, results_error) = (row.dir.clone(), row.failed_by.clone(), row.left.error.clone());
     let asked = row.spec.request.clone();
     let has_variables = !row.spec.variables.is_empty();
-    let here = Workplace { user_home: nexus_node::own_home(), code: app.home.code() };
-    let cwd = here.folder(&row.spec);
+    let cwd = Workplace::here(&app.home).folder(&row.spec);
     let is_away = !row.spec.request.driver && row.machine.as_deref().is_some_and(|machine| machine != "local");
     let job = app.view(vec![row], false).await?.remove(0);
     let active = app.view(active, false).await?;
