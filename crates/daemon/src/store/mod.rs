@@ -72,6 +72,7 @@ const MIGRATIONS: &[Step] = &[
     Step { sql: include_str!("times.sql"), fill: |_| Ok(()) },
     Step { sql: include_str!("submissions.sql"), fill: |_| Ok(()) },
     Step { sql: include_str!("machines.sql"), fill: |_| Ok(()) },
+    Step { sql: include_str!("retired.sql"), fill: |_| Ok(()) },
 ];
 
 /// Statements the engine and a reader use over and over are prepared once.
@@ -148,7 +149,7 @@ pub struct Store {
     secrets_dropped: bool,
 }
 
-/// The ids of all jobs on disk.
+/// All ids that jobs ever had.
 pub struct Ids<'a> {
     store: &'a Store,
     statement: RefCell<CachedStatement<'a>>,
@@ -198,14 +199,18 @@ impl Store {
         Ok(())
     }
 
-    /// Whether a job of this id was ever taken.
+    /// Whether there is a job of this id.
     pub fn has_job(&self, id: &str) -> Result<bool, StoreError> {
-        self.ids()?.have(id)
+        self.db
+            .prepare_cached("SELECT 1 FROM jobs WHERE id = ?1")
+            .and_then(|mut statement| statement.exists([id]))
+            .map_err(|source| self.read_error(source))
     }
 
-    /// Which ids jobs have, for somebody who asks for many.
+    /// Which ids were ever given, for somebody who asks for many.
     pub fn ids(&self) -> Result<Ids<'_>, StoreError> {
-        let statement = self.db.prepare_cached("SELECT 1 FROM jobs WHERE id = ?1");
+        let statement =
+            self.db.prepare_cached("SELECT 1 FROM jobs WHERE id = ?1 UNION ALL SELECT 1 FROM retired WHERE id = ?1");
         Ok(Ids { store: self, statement: RefCell::new(statement.map_err(|source| self.read_error(source))?) })
     }
 
@@ -256,6 +261,12 @@ impl Store {
         if cleared == Ok(true) && patient.is_ok() {
             self.secrets_dropped = false;
         }
+    }
+
+    /// For a simulation, which has it fail.
+    #[cfg(test)]
+    pub fn db(&self) -> &Connection {
+        &self.db
     }
 
     fn read_error(&self, source: rusqlite::Error) -> StoreError {

@@ -156,4 +156,19 @@ mod tests {
         assert!((0..many).all(|number| has(&store, number) == (number < many - 1)));
         assert_eq!(store.jobs_taken(), many - 1, "numbers go on without a gap");
     }
+
+    #[test]
+    fn the_id_of_a_forgotten_job_is_not_given_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::open(&dir.path().join("nexus.db"), false).unwrap();
+        let id = JobId::from_number(4, 7);
+        store.commit(&batch([7].into_iter())).unwrap();
+        for _ in 0..2 {
+            store.commit(&Batch { forgotten: vec![id], ..Batch::default() }).unwrap();
+            assert!(!store.has_job(id.as_str()).unwrap());
+            assert!(store.ids().unwrap().have(id.as_str()).unwrap(), "another job may have it");
+            // Brought back from elsewhere.
+            store.commit(&batch([7].into_iter())).unwrap();
+        }
+    }
 }

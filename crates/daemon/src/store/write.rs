@@ -562,6 +562,8 @@ impl<'a> Writer<'a> {
             .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)))
             .optional()?;
         let Some((env, shared, sweep, state, counted)) = gone else { return Ok(()) };
+        // One that was taken over from elsewhere under its old id may be forgotten twice.
+        self.run("INSERT OR IGNORE INTO retired VALUES (?1)", [id])?;
         if let Some(sweep) = sweep {
             self.forgotten_in(sweep, &state, counted)?;
         }

@@ -38,7 +38,7 @@ const TO_FORMAT_4: &str = "
     ALTER TABLE learned DROP COLUMN runs; ALTER TABLE learned DROP COLUMN total_ms;
     ALTER TABLE learned DROP COLUMN longest_ms;
     ALTER TABLE runs DROP COLUMN driver; DROP TABLE machines; DROP TABLE classes;
-    DROP TABLE submissions; DROP TABLE specs; DROP TABLE sweeps; DROP TABLE variables; DROP TABLE variables_needed;
+    DROP TABLE retired; DROP TABLE submissions; DROP TABLE specs; DROP TABLE sweeps; DROP TABLE variables; DROP TABLE variables_needed;
     PRAGMA user_version = 4";
 
 /// Takes a database back to the one of before files could be watched.
