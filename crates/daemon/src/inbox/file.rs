@@ -2,6 +2,7 @@
 //! for a while after the new one has taken its place, by the next service if need be.
 //!
 //! ```text
+//!  .jobs.txt.part      the new file while it is written; nobody reads it
 //!  .jobs.txt.next      the new file before it takes its place; the old one right after
 //!  .jobs.txt.last-420  the old one, of which 420 bytes were read
 //! ```
@@ -131,16 +132,17 @@ pub fn beside(path: &Path) -> PathBuf {
     path.with_file_name(format!(".{name}.next"))
 }
 
-/// Makes the next file.
+/// Makes the next file. It has its name when all of it is on the disk: a power cut could leave any part of it else, and a
+/// command that lost the line above it, with its id, would be taken for a new one.
 pub fn write_beside(beside: &Path, text: &[u8], mode: u32) -> std::io::Result<()> {
+    let part = beside.with_extension("part");
     // One of an earlier try, which failed.
-    let _ = std::fs::remove_file(beside);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(beside)?;
+    let _ = std::fs::remove_file(&part);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&part)?;
     file.set_permissions(std::fs::Permissions::from_mode(mode))?;
     file.write_all(text)?;
-    // Before it has the name: a power cut could leave any part of it else, and a command that lost the line above it, with
-    // its id, would be taken for a new one.
-    file.sync_all()
+    file.sync_all()?;
+    std::fs::rename(&part, beside)
 }
 
 /// Both change places in one step, so that nothing written in between is lost.
