@@ -6,9 +6,11 @@ mod cast;
 mod chance;
 mod conda;
 mod database;
+pub mod disk;
 mod gpus;
 mod output;
 pub mod proc;
+pub mod record;
 mod socket;
 mod ssh;
 mod stir;
@@ -48,7 +50,17 @@ pub struct Nexus {
 impl Nexus {
     /// A fresh home; no service runs yet. `binary` is `env!("CARGO_BIN_EXE_nexus")`.
     pub fn fresh(binary: &str) -> Nexus {
-        let dir = tempfile::Builder::new().prefix("nx-").tempdir().expect("a temporary folder");
+        Nexus::fresh_in(binary, &std::env::temp_dir())
+    }
+
+    /// The same in memory, where there is room for it: for a test that writes many gigabytes in all.
+    pub fn in_memory(binary: &str) -> Nexus {
+        let memory = Path::new("/dev/shm");
+        if memory.is_dir() { Nexus::fresh_in(binary, memory) } else { Nexus::fresh(binary) }
+    }
+
+    fn fresh_in(binary: &str, place: &Path) -> Nexus {
+        let dir = tempfile::Builder::new().prefix("nx-").tempdir_in(place).expect("a temporary folder");
         std::fs::create_dir(dir.path().join("work")).expect("a working folder");
         Nexus { binary: binary.into(), dir, env: Vec::new(), user: None }
     }
@@ -90,6 +102,11 @@ impl Nexus {
             Some((_, value)) => value.into(),
             None => self.dir.path().join("home"),
         }
+    }
+
+    /// The folder that has the home, and all else of this test.
+    pub fn root(&self) -> PathBuf {
+        self.dir.path().to_path_buf()
     }
 
     /// The folder commands are typed in.

@@ -3,6 +3,7 @@
 mod boot;
 mod gate;
 mod launching;
+mod power;
 mod readopt;
 mod shims;
 mod storm;
