@@ -180,3 +180,28 @@ fn a_machine_without_rsync_says_so() {
     assert!(error.contains("rsync is not installed there"), "{job}");
     assert!(nexus.ok(&["why", &id]).contains("rsync is not installed there"));
 }
+
+/// To ssh, rsync and the shells on the way.
+#[test]
+fn names_that_look_like_options_and_commands_are_only_names() {
+    let (ssh, nexus) = (SshHosts::start(1), Nexus::with_gpus(NEXUS, 0));
+    ssh.known_to(&nexus);
+    let evil = "it's \"-e\" $(touch taken) `touch taken` ;touch taken; --rsh=touch";
+    let home = ssh.folder(1).join(evil);
+    let added = ["machine", "add", "host1", "--simulate-gpus", "1", "--home", &home.display().to_string()];
+    nexus.run_limited(&added).expect_code(0);
+    let folder = nexus.work().join("--rsh=touch taken");
+    for name in ["--delete", "-e touch taken", "$(touch taken)", "`touch taken`", "a\nb", "it's; touch taken"] {
+        write(&folder, name, name);
+    }
+    let id =
+        add(&nexus, &folder, &["--name=-X quit", "--project=--help"], "ls -1A | wc -l; cat -- --delete; pwd");
+    let job = nexus.ended(&id);
+    assert_eq!((&job["state"], &job["machine"]), (&"completed".into(), &"host1".into()), "{job}");
+    let said = printed(&nexus, &id);
+    assert!(said.starts_with("7\n--delete"), "{said}");
+    assert!(said.contains(evil), "{said}");
+    let folders = [nexus.work(), nexus.home(), ssh.user_home(1), ssh.folder(1), folder, "/".into()];
+    let made: Vec<_> = folders.iter().map(|folder| folder.join("taken")).filter(|path| path.exists()).collect();
+    assert!(made.is_empty(), "a name was a command: {made:?}");
+}
