@@ -1,10 +1,25 @@
 //! The one place that asks what time it is, and how times are written.
 
+use std::time::Instant;
+
 use jiff::Timestamp;
 use nexus_core::time::Time;
 
 pub fn now() -> Time {
+    #[cfg(test)]
+    if let Some(now) = crate::pretend::now() {
+        return now;
+    }
     Time(Timestamp::now().as_millisecond())
+}
+
+/// By the clock that nobody sets.
+pub fn instant() -> Instant {
+    #[cfg(test)]
+    if let Some(instant) = crate::pretend::instant() {
+        return instant;
+    }
+    Instant::now()
 }
 
 /// RFC 3339 in UTC, to the millisecond.

@@ -73,8 +73,8 @@ const LONGEST_LEFT: Duration = Duration::from_secs(1);
 /// That runs were tidied goes with the next commit, or when this many have come together.
 const TIDIED_TOGETHER: usize = 64;
 
-/// How long a start waits for company before it is committed alone.
-const COMPANY: Duration = Duration::from_millis(5);
+/// How long a start waits for company before it is committed alone. The clock of a simulation stands still meanwhile.
+const COMPANY: Duration = Duration::from_millis(if cfg!(test) { 0 } else { 5 });
 
 pub use import::{ImportLine, ImportOrder};
 pub use machines::{AddMachine, Calls};
@@ -160,6 +160,24 @@ struct Watch {
 impl Engine {
     /// Runs until the service stops; what it knew then.
     pub fn run(mut self) -> (World, Gpus) {
+        let mut watch = self.begin();
+        while !self.is_over() {
+            let first = match self.inbox.recv_timeout(self.patience(&watch)) {
+                Ok(message) => Some(message),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return self.known(),
+            };
+            self.round(first, &mut watch);
+        }
+        if self.store.has_leftovers() {
+            self.store.clear_leftovers();
+        }
+        self.log.write(&["Service stopped".into()]);
+        self.known()
+    }
+
+    /// Looks around, and does what is due.
+    fn begin(&mut self) -> Watch {
         let mut watch = Watch {
             seen: Seen::default(),
             narrator: Narrator::of(&self.world, &self.pool.names),
@@ -176,31 +194,31 @@ impl Engine {
         for message in self.first_look(&mut turn, &mut watch) {
             self.take(message, &mut turn, &mut watch);
         }
-        loop {
-            self.finish(turn, &mut watch);
-            if self.world.stopping() && (self.leaves_jobs || self.all_ended()) {
-                if self.store.has_leftovers() {
-                    self.store.clear_leftovers();
-                }
-                self.log.write(&["Service stopped".into()]);
-                return self.known();
-            }
-            turn = Turn::default();
-            match self.inbox.recv_timeout(self.patience(&watch)) {
-                Ok(message) => self.take(message, &mut turn, &mut watch),
-                Err(RecvTimeoutError::Timeout) if self.store.has_leftovers() => self.store.clear_leftovers(),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return self.known(),
-            }
-            self.clear_overdue(&mut watch);
-            self.take_waiting(&mut turn, &mut watch);
-            self.linger(&mut turn, &mut watch);
+        self.finish(turn, &mut watch);
+        watch
+    }
+
+    /// One turn of the loop: with a message, or since it is time.
+    fn round(&mut self, first: Option<Message>, watch: &mut Watch) {
+        let mut turn = Turn::default();
+        match first {
+            Some(message) => self.take(message, &mut turn, watch),
+            None if self.store.has_leftovers() => self.store.clear_leftovers(),
+            None => {}
         }
+        self.clear_overdue(watch);
+        self.take_waiting(&mut turn, watch);
+        self.linger(&mut turn, watch);
+        self.finish(turn, watch);
+    }
+
+    fn is_over(&self) -> bool {
+        self.world.stopping() && (self.leaves_jobs || self.all_ended())
     }
 
     /// Quiet is the better time; one that never comes must not keep a secret.
     fn clear_overdue(&mut self, watch: &mut Watch) {
-        let now = Instant::now();
+        let now = clock::instant();
         match watch.clear_at {
             _ if !self.store.has_leftovers() => watch.clear_at = None,
             None => watch.clear_at = Some(now + LONGEST_LEFT),
@@ -221,9 +239,11 @@ impl Engine {
     /// A start that was heard of is in no hurry to be on disk: its run directory tells of it too. Often
     /// its end comes at once, and both share a transaction.
     fn linger(&mut self, turn: &mut Turn, watch: &mut Watch) {
-        let until = Instant::now() + COMPANY;
+        let until = clock::instant() + COMPANY;
         while turn.can_wait() {
-            let Ok(message) = self.inbox.recv_timeout(until.saturating_duration_since(Instant::now())) else { return };
+            let Ok(message) = self.inbox.recv_timeout(until.saturating_duration_since(clock::instant())) else {
+                return;
+            };
             self.take(message, turn, watch);
             self.take_waiting(turn, watch);
         }
@@ -233,7 +253,7 @@ impl Engine {
     fn patience(&self, watch: &Watch) -> Duration {
         let never = Duration::from_secs(3600);
         let wake = self.world.next_wake().map_or(never, |at| at.since(clock::now()));
-        let rest = watch.rest_until.map_or(never, |at| at.saturating_duration_since(Instant::now()));
+        let rest = watch.rest_until.map_or(never, |at| at.saturating_duration_since(clock::instant()));
         let idle = if self.store.has_leftovers() { IDLE } else { never };
         let room = if self.world.disk_full() { DISK_AGAIN } else { never };
         wake.min(rest).min(idle).min(room)
@@ -395,7 +415,7 @@ impl Engine {
         if turn.batch.events.contains(&Event::DiskFull { full: false }) {
             self.reserve.keep();
         }
-        if watch.rest_until.is_none_or(|at| at <= Instant::now()) {
+        if watch.rest_until.is_none_or(|at| at <= clock::instant()) {
             watch.rest_until = None;
             let effects = reconcile(&self.world, &mut watch.seen);
             self.act(effects, watch);
@@ -434,7 +454,7 @@ impl Engine {
         }
         watch.seen = Seen::default();
         watch.narrator = Narrator::of(&self.world, &self.pool.names);
-        watch.rest_until = Some(Instant::now() + AFTER_FAILURE);
+        watch.rest_until = Some(clock::instant() + AFTER_FAILURE);
         for reply in turn.replies {
             reply(Err(problem.clone()));
         }
@@ -562,3 +582,6 @@ impl Engine {
         self.log.write(&lines);
     }
 }
+
+#[cfg(test)]
+mod sim;

@@ -60,3 +60,6 @@ pub mod fuzzing {
     pub use crate::state_file::{Memory, paused};
     pub use crate::store::Behind;
 }
+
+#[cfg(test)]
+mod pretend;

@@ -207,7 +207,8 @@ struct Source {
 
 impl Source {
     fn is_test(&self) -> bool {
-        self.path.contains("/tests/") || self.path.starts_with("crates/testkit/")
+        let is_simulation = self.path.contains("/engine/sim/");
+        self.path.contains("/tests/") || self.path.starts_with("crates/testkit/") || is_simulation
     }
 
     /// The code up to its tests, which stand last.

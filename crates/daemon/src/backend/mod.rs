@@ -14,6 +14,17 @@ pub enum Backend {
     Local(Node),
     /// The same behind a line. Without one nothing is asked: what runs there is observed once the line is back.
     Ssh(Remote),
+    #[cfg(test)]
+    Simulated(Box<dyn Simulated>),
+}
+
+/// A machine of a simulation.
+#[cfg(test)]
+pub trait Simulated: Send {
+    fn start(&self, runs: Vec<RunSpec>);
+    fn observe(&self, runs: Vec<RunPlace>);
+    fn stop(&self, runs: Vec<RunPlace>);
+    fn tidy(&self, runs: Vec<RunPlace>);
 }
 
 impl Backend {
@@ -21,6 +32,8 @@ impl Backend {
         match self {
             Backend::Local(node) => node.start(runs),
             Backend::Ssh(remote) => remote.send(&ToNode::Start { runs }),
+            #[cfg(test)]
+            Backend::Simulated(machine) => machine.start(runs),
         }
     }
 
@@ -28,6 +41,8 @@ impl Backend {
         match self {
             Backend::Local(node) => node.observe(runs),
             Backend::Ssh(remote) => remote.send(&ToNode::Observe { runs }),
+            #[cfg(test)]
+            Backend::Simulated(machine) => machine.observe(runs),
         }
     }
 
@@ -35,6 +50,8 @@ impl Backend {
         match self {
             Backend::Local(node) => node.stop(runs),
             Backend::Ssh(remote) => remote.send(&ToNode::Stop { runs }),
+            #[cfg(test)]
+            Backend::Simulated(machine) => machine.stop(runs),
         }
     }
 }

@@ -176,6 +176,8 @@ impl Engine {
         match (&member.backend, &self.watched) {
             (Backend::Local(_), Some(watched)) => watched.watcher.look_now(),
             (Backend::Local(_), None) => {}
+            #[cfg(test)]
+            (Backend::Simulated(_), _) => {}
             (Backend::Ssh(remote), _) => {
                 let every = member.poll.unwrap_or(self.specs.config.usual_gpus.poll);
                 remote.send(&ToNode::Poll { every_ms: every.as_millis() as u64, now: true });

@@ -39,13 +39,27 @@ pub struct Calls {
     /// As they are configured: each call reads them anew.
     pub ssh_args: SshArgs,
     pub reached: Reached,
+    #[cfg(test)]
+    pub simulated: Option<Simulator>,
 }
+
+/// Calls a machine of a simulation.
+#[cfg(test)]
+pub type Simulator = Arc<dyn Fn(MachineId, Sink) -> Box<dyn crate::backend::Simulated> + Send + Sync>;
 
 impl Calls {
     pub fn new(home: &Home, service: String, engine: Sender<Message>, config: &Config) -> Calls {
         let (controls, snapshots) = (home.socket_dir().to_path_buf(), home.snapshots());
-        let calls =
-            Calls { controls, snapshots, service, engine, ssh_args: SshArgs::default(), reached: Reached::default() };
+        let calls = Calls {
+            controls,
+            snapshots,
+            service,
+            engine,
+            ssh_args: SshArgs::default(),
+            reached: Reached::default(),
+            #[cfg(test)]
+            simulated: None,
+        };
         calls.follow(config);
         calls
     }
@@ -179,14 +193,13 @@ impl Engine {
     /// Begins to call a machine of the pool. Until it answers nothing runs there, and nothing is known of it.
     pub(super) fn call(&mut self, row: MachineRow) {
         let Some(address) = row.address.as_deref().and_then(Address::parse) else { return };
-        let machine = Machine { id: row.id, name: row.name.clone(), reachable: false, ..Machine::default() };
         let way = Way {
             name: row.name.clone(),
             reached: self.calls.reached.clone(),
             address,
             ssh_args: self.calls.ssh_args.clone(),
             controls: self.calls.controls.clone(),
-            home: row.home,
+            home: row.home.clone(),
             service: self.calls.service.clone(),
             snapshots: self.calls.snapshots.clone(),
             simulated: row.simulated > 0,
@@ -198,6 +211,11 @@ impl Engine {
             // The engine is gone: the service is going down.
             let _ = engine.send(Message::Machine { machine: id, news });
         });
+        #[cfg(test)]
+        if let Some(simulated) = &self.calls.simulated {
+            let backend = Backend::Simulated(simulated(id, sink));
+            return self.is_called(row, backend);
+        }
         let remote = match Remote::call(way, sink) {
             Ok(remote) => remote,
             Err(error) => {
@@ -205,17 +223,22 @@ impl Engine {
             }
         };
         self.lines.add(id, &row.name, remote.clone());
+        self.is_called(row, Backend::Ssh(remote));
+    }
+
+    fn is_called(&mut self, row: MachineRow, backend: Backend) {
+        let machine = Machine { id: row.id, name: row.name.clone(), reachable: false, ..Machine::default() };
         let member = Member {
             name: row.name,
             address: row.address,
             added_at: row.added_at,
             gpus: Gpus::new(row.simulated),
             machine,
-            backend: Backend::Ssh(remote),
+            backend,
             line: LineState::Calling(Step::Connecting),
             poll: None,
         };
-        self.pool.members.insert(id, member);
+        self.pool.members.insert(row.id, member);
     }
 
     /// The World was loaded again: what is known of machines beside it goes in again.
@@ -335,6 +358,8 @@ impl Engine {
         match &member.backend {
             _ if tidies.is_empty() => {}
             Backend::Local(node) => node.tidy(tidies),
+            #[cfg(test)]
+            Backend::Simulated(machine) => machine.tidy(tidies),
             // Its logs are brought here first.
             Backend::Ssh(remote) => {
                 for RunPlace { run, dir } in tidies {

@@ -1,0 +1,447 @@
+//! Machines that pretend: a marker for each run, processes that outlive the service, orders and reports on their way
+//! while the service dies or a line is cut, reports that are lost, late or repeated, and machines that restart.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nexus_api::results::Found;
+use nexus_api::run_dir::{Cause, ExitRecord, ExitStatus, FORMAT, RunSpec};
+use nexus_core::ids::{MachineId, RunId};
+use nexus_core::run::Outcome;
+use nexus_core::time::Time;
+use nexus_node::line::Hello;
+use nexus_node::{Report, RunPlace};
+use nexus_testkit::Chance;
+
+use super::ledger::Ledger;
+use crate::backend::Simulated;
+use crate::backend::ssh::trouble::Trouble;
+use crate::backend::ssh::{News, Sink};
+use crate::clock;
+use crate::engine::{Message, messages};
+
+/// The service is killed: what unwinds it.
+pub struct Killed;
+
+enum Order {
+    Launch(Box<RunSpec>),
+    Stop(RunId),
+    Observe(RunId),
+    Tidy(RunId),
+}
+
+/// A process that lives, and how it is to end.
+struct Life {
+    at: Time,
+    began_ms: i64,
+    pid: u32,
+    outcome: Outcome,
+}
+
+#[derive(Default)]
+struct Host {
+    markers: BTreeSet<RunId>,
+    living: BTreeMap<RunId, Life>,
+    /// What is to be found of runs that ended, until it is tidied.
+    records: BTreeMap<RunId, Report>,
+    is_cut: bool,
+    /// To the service of now, which calls it; none for the service's own host.
+    line: Option<Sink>,
+    /// What the service was told last.
+    is_up: bool,
+}
+
+pub struct Park {
+    pub chance: Chance,
+    /// Never goes back, whatever the clocks say.
+    pub now: Time,
+    pub ledger: Ledger,
+    pub faults: bool,
+    /// So many effects more, and the service is killed.
+    pub dies_in: Option<u64>,
+    pub effects: u64,
+    to_engine: Option<Sender<Message>>,
+    hosts: BTreeMap<MachineId, Host>,
+    orders: Vec<(Time, MachineId, Order)>,
+    reports: Vec<(Time, MachineId, Report)>,
+    next_pid: u32,
+    /// What machines did and said, if it is to be told.
+    pub told: Vec<String>,
+}
+
+/// One of its machines, in the hands of the engine.
+pub struct Handle {
+    pub machine: MachineId,
+    pub park: Arc<Mutex<Park>>,
+}
+
+impl Handle {
+    /// Each may be the last.
+    fn effect(&self, effect: impl FnOnce(&mut Park, MachineId)) {
+        let mut park = self.park.lock().expect("no machine panics with it in hand");
+        if park.dies_in == Some(0) {
+            drop(park);
+            std::panic::resume_unwind(Box::new(Killed));
+        }
+        park.dies_in = park.dies_in.map(|left| left - 1);
+        park.effects += 1;
+        effect(&mut park, self.machine);
+    }
+}
+
+impl Simulated for Handle {
+    fn start(&self, runs: Vec<RunSpec>) {
+        for spec in runs {
+            self.effect(|park, machine| park.order(machine, Order::Launch(Box::new(spec))));
+        }
+    }
+
+    fn observe(&self, runs: Vec<RunPlace>) {
+        runs.iter().for_each(|place| self.effect(|park, machine| park.order(machine, Order::Observe(place.run))));
+    }
+
+    fn stop(&self, runs: Vec<RunPlace>) {
+        runs.iter().for_each(|place| self.effect(|park, machine| park.order(machine, Order::Stop(place.run))));
+    }
+
+    fn tidy(&self, runs: Vec<RunPlace>) {
+        runs.iter().for_each(|place| self.effect(|park, machine| park.order(machine, Order::Tidy(place.run))));
+    }
+}
+
+impl Park {
+    pub fn new(seed: u64, now: Time, faults: bool) -> Park {
+        Park {
+            chance: Chance::from_seed(seed ^ 0x9a5c),
+            now,
+            ledger: Ledger::default(),
+            faults,
+            dies_in: None,
+            effects: 0,
+            to_engine: None,
+            hosts: BTreeMap::from([(MachineId::LOCAL, Host::default())]),
+            orders: Vec::new(),
+            reports: Vec::new(),
+            next_pid: 100,
+            told: Vec::new(),
+        }
+    }
+
+    /// A service begins.
+    pub fn serve(&mut self, engine: Sender<Message>) {
+        self.to_engine = Some(engine);
+    }
+
+    /// A machine is called by the service of now.
+    pub fn call(&mut self, machine: MachineId, line: Sink) {
+        let host = self.hosts.entry(machine).or_default();
+        (host.line, host.is_up) = (Some(line), false);
+    }
+
+    /// The service is gone: of what was on its way, some arrives nevertheless, and some at the next one.
+    pub fn service_died(&mut self) {
+        self.to_engine = None;
+        for host in self.hosts.values_mut() {
+            (host.line, host.is_up) = (None, false);
+        }
+        self.orders_arrive_or_not(|_| true);
+        let chance = &mut self.chance;
+        self.reports.retain(|(_, machine, _)| *machine == MachineId::LOCAL && chance.one_in(3));
+    }
+
+    /// Nobody hears of these again. What arrives does so now: the next service, or line, comes after it.
+    fn orders_arrive_or_not(&mut self, to: impl Fn(MachineId) -> bool) {
+        let (now, chance) = (self.now, &mut self.chance);
+        self.orders.retain(|(_, machine, _)| !to(*machine) || chance.one_in(2));
+        self.orders.iter_mut().filter(|(_, machine, _)| to(*machine)).for_each(|(at, ..)| *at = now);
+        self.land();
+    }
+
+    /// Of what is on its way to a machine and from it some arrives; nothing else until the line is mended.
+    pub fn cut(&mut self, machine: MachineId) {
+        self.orders_arrive_or_not(|to| to == machine);
+        let chance = &mut self.chance;
+        self.reports.retain(|(_, from, _)| *from != machine || chance.one_in(4));
+        self.hosts.entry(machine).or_default().is_cut = true;
+    }
+
+    pub fn mend(&mut self, machine: MachineId) {
+        self.hosts.entry(machine).or_default().is_cut = false;
+    }
+
+    pub fn is_cut(&self, machine: MachineId) -> bool {
+        self.hosts.get(&machine).is_some_and(|host| host.is_cut)
+    }
+
+    /// It was taken out of the pool: what runs there is nobody's.
+    pub fn taken_out(&mut self, machine: MachineId) {
+        self.ledger.abandon(machine);
+        if let Some(host) = self.hosts.get_mut(&machine) {
+            (host.line, host.is_up) = (None, false);
+            // Whatever it did for this service is over when it is called again.
+            host.living.clear();
+        }
+        self.orders.retain(|(_, to, _)| *to != machine);
+        self.reports.retain(|(_, from, _)| *from != machine);
+    }
+
+    /// All that ran there is gone, without a record.
+    pub fn restart(&mut self, machine: MachineId) {
+        self.orders.retain(|(_, to, _)| *to != machine);
+        self.reports.retain(|(_, from, _)| *from != machine);
+        let host = self.hosts.entry(machine).or_default();
+        for run in std::mem::take(&mut host.living).into_keys() {
+            let error = "its machine was restarted".to_string();
+            host.records.insert(run, Report::Lost { run, error: error.clone() });
+            self.ledger.ends(run, Outcome::Lost { error });
+        }
+    }
+
+    /// What machines do by themselves until now: orders land, processes end. Then all that was to arrive by now does.
+    pub fn pass(&mut self) {
+        self.land();
+        self.end_what_is_due();
+        self.tell_lines();
+        let now = self.now;
+        let (due, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.reports).into_iter().partition(|(at, ..)| *at <= now);
+        self.reports = later;
+        for (_, machine, report) in due {
+            self.deliver(machine, report);
+        }
+    }
+
+    fn land(&mut self) {
+        let now = self.now;
+        let (mut due, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.orders).into_iter().partition(|(at, ..)| *at <= now);
+        self.orders = later;
+        due.sort_by_key(|(at, ..)| *at);
+        for (_, machine, order) in due {
+            match order {
+                Order::Launch(spec) => self.launch(&spec, machine),
+                Order::Stop(run) => self.stop(run, machine),
+                Order::Observe(run) => self.observe(run, machine),
+                Order::Tidy(run) => self.tidy(run, machine),
+            }
+        }
+    }
+
+    /// A service is told of its lines; not at once.
+    fn tell_lines(&mut self) {
+        for (machine, host) in &mut self.hosts {
+            let Some(line) = &host.line else { continue };
+            if host.is_up != host.is_cut || !self.chance.one_in(2) {
+                continue;
+            }
+            host.is_up = !host.is_cut;
+            line(match host.is_up {
+                true => News::Up { hello: Box::new(hello(*machine)), round_trip: Duration::from_millis(1) },
+                false => News::Down { trouble: Trouble::passing("it is away"), again_in: Duration::from_secs(1) },
+            });
+        }
+    }
+
+    fn deliver(&mut self, machine: MachineId, report: Report) {
+        self.told.push(format!("{machine:?} says {report:?}"));
+        let host = &self.hosts[&machine];
+        match (&self.to_engine, &host.line) {
+            (Some(engine), _) if machine == MachineId::LOCAL => {
+                // The service may be on its way out.
+                messages(report).into_iter().for_each(|message| drop(engine.send(message)));
+            }
+            (_, Some(line)) if host.is_up => line(News::Report(report)),
+            _ => {}
+        }
+    }
+
+    /// None overtakes another on the way to the same machine.
+    fn order(&mut self, machine: MachineId, order: Order) {
+        let late = if self.chance.one_in(3) { 4_000 } else { 50 };
+        let lands = later(self.now, self.chance.below(late));
+        let before = self.orders.iter().filter(|(_, to, _)| *to == machine).map(|(at, ..)| *at);
+        let lands = before.fold(lands, Time::max);
+        if !self.is_cut(machine) {
+            self.orders.push((lands, machine, order));
+        }
+    }
+
+    fn launch(&mut self, spec: &RunSpec, machine: MachineId) {
+        let run: RunId = spec.run.parse().expect("a run's name");
+        self.told.push(format!("{machine:?} is to start {run}"));
+        let host = self.hosts.get_mut(&machine).expect("it was called");
+        if !host.markers.insert(run) {
+            return;
+        }
+        if self.faults && self.chance.one_in(25) {
+            let error = "no room for the fork".to_string();
+            return self.never_begins(run, machine, Outcome::MachineError { error: error.clone() }, move |run| {
+                Report::StartFailed { run, error: error.clone() }
+            });
+        }
+        let text = spec.argv.last().expect("a command");
+        let gpus = spec.env.iter().find(|(name, _)| name == "NEXUS_GPU_ID").map_or("", |(_, value)| value);
+        let gpus = gpus.split(',').filter(|part| !part.is_empty()).map(|part| part.parse().expect("a number"));
+        self.ledger.begins(run, machine, gpus.collect(), text);
+        self.next_pid += 1;
+        let longest = self.chance.pick(&[1, 500, 5_000, 60_000]);
+        let life = Life {
+            at: later(self.now, self.chance.below(longest)),
+            began_ms: clock::now().0,
+            pid: self.next_pid,
+            outcome: natural_end(&mut self.chance),
+        };
+        let report = Report::Started { run, pid: life.pid, at_ms: life.began_ms };
+        self.hosts.get_mut(&machine).expect("it was called").living.insert(run, life);
+        self.tell(machine, report);
+    }
+
+    fn stop(&mut self, run: RunId, machine: MachineId) {
+        let host = self.hosts.get_mut(&machine).expect("it was called");
+        if host.markers.insert(run) {
+            return self.never_begins(run, machine, Outcome::NeverStarted, |run| Report::Claimed { run });
+        }
+        let Some(life) = host.living.get_mut(&run) else { return };
+        let gone = later(self.now, self.chance.below(3_000));
+        if gone < life.at {
+            let outcome = match self.chance.one_in(3) {
+                true => Outcome::Stopped { code: Some(1), signal: None },
+                false => Outcome::Stopped { code: None, signal: Some(15) },
+            };
+            (life.at, life.outcome) = (gone, outcome);
+        }
+    }
+
+    fn never_begins(&mut self, run: RunId, machine: MachineId, outcome: Outcome, report: impl Fn(RunId) -> Report) {
+        self.ledger.never_begins(run, machine, outcome);
+        self.hosts.get_mut(&machine).expect("it was called").records.insert(run, report(run));
+        self.tell(machine, report(run));
+    }
+
+    /// An answer is not overtaken by what happens after it: a machine says one thing after the other.
+    fn observe(&mut self, run: RunId, machine: MachineId) {
+        let host = &self.hosts[&machine];
+        let answer = match (host.living.get(&run), host.records.get(&run)) {
+            (Some(life), _) => Report::Started { run, pid: life.pid, at_ms: life.began_ms },
+            (None, Some(record)) => record.clone(),
+            (None, None) => Report::NotStarted { run },
+        };
+        self.send(machine, answer, 0);
+    }
+
+    /// What was known of it is gone, its marker too.
+    fn tidy(&mut self, run: RunId, machine: MachineId) {
+        self.told.push(format!("{machine:?} tidies {run}"));
+        let entry = self.ledger.get(run);
+        let is_over = entry.is_none_or(|entry| entry.ended.is_some() || entry.abandoned);
+        assert!(is_over, "{run} is tidied away while it lives");
+        let host = self.hosts.get_mut(&machine).expect("it was called");
+        host.records.remove(&run);
+        host.markers.remove(&run);
+        self.send(machine, Report::Tidied { run }, 5);
+    }
+
+    fn end_what_is_due(&mut self) {
+        let now = self.now;
+        let mut ended = Vec::new();
+        for (machine, host) in &mut self.hosts {
+            let due: Vec<RunId> = host.living.iter().filter(|(_, life)| life.at <= now).map(|(run, _)| *run).collect();
+            for run in due {
+                let life = host.living.remove(&run).expect("it was living");
+                let report = ended_report(run, &life);
+                host.records.insert(run, report.clone());
+                ended.push((*machine, run, life.outcome, report));
+            }
+        }
+        for (machine, run, outcome, report) in ended {
+            self.ledger.ends(run, outcome);
+            self.tell(machine, report);
+        }
+    }
+
+    /// By message, which may be lost; and by what is seen later (the pidfd, the folder), which is not.
+    fn tell(&mut self, machine: MachineId, report: Report) {
+        if !self.faults {
+            return self.send(machine, report, 10);
+        }
+        if !self.chance.one_in(4) {
+            let late = if self.chance.one_in(4) { 10_000 } else { 200 };
+            let late = self.chance.below(late);
+            self.send(machine, report.clone(), late);
+        }
+        let seen = 1_000 + self.chance.below(15_000);
+        self.send(machine, report, seen);
+    }
+
+    fn send(&mut self, machine: MachineId, report: Report, delay: u64) {
+        if !self.is_cut(machine) {
+            self.reports.push((later(self.now, delay), machine, report));
+        }
+    }
+}
+
+fn later(now: Time, milliseconds: u64) -> Time {
+    now.after(Duration::from_millis(milliseconds))
+}
+
+fn natural_end(chance: &mut Chance) -> Outcome {
+    match chance.below(12) {
+        0 => Outcome::Exited { code: 1 + chance.below(200) as i32 },
+        1 => Outcome::Signaled { signal: chance.pick(&[9, 11, 15]) },
+        2 => Outcome::TimedOut { code: None, signal: Some(15) },
+        _ => Outcome::Exited { code: 0 },
+    }
+}
+
+fn ended_report(run: RunId, life: &Life) -> Report {
+    let (code, signal, cause) = match &life.outcome {
+        Outcome::Exited { code } => (Some(*code), None, Cause::Own),
+        Outcome::Signaled { signal } => (None, Some(*signal), Cause::Own),
+        Outcome::Stopped { code, signal } => (*code, *signal, Cause::Asked),
+        Outcome::TimedOut { code, signal } => (*code, *signal, Cause::Timeout),
+        other => panic!("no process ends as {other:?} here"),
+    };
+    let status = match (code, signal) {
+        (Some(code), _) => ExitStatus::Exited { code },
+        (None, signal) => ExitStatus::Signaled { signal: signal.expect("one of both") },
+    };
+    let record = ExitRecord {
+        format: FORMAT,
+        run: run.to_string(),
+        status,
+        cause,
+        pid: Some(life.pid),
+        started_at_ms: Some(life.began_ms),
+        ended_at_ms: clock::now().0,
+        lost_output_bytes: 0,
+        oom: None,
+        found: Found::default(),
+    };
+    Report::Ended { run, record }
+}
+
+fn hello(machine: MachineId) -> Hello {
+    let home = std::path::PathBuf::from(format!("/there/{machine:?}"));
+    Hello {
+        version: "1".into(),
+        pid: 1,
+        hostname: format!("{machine:?}"),
+        user: "user".into(),
+        logs: home.join("logs"),
+        checkpoints: home.join("checkpoints"),
+        results: home.join("results"),
+        code: home.join("code"),
+        screens: home.join("screens"),
+        user_home: home.clone(),
+        home,
+        cpus: 8,
+        ram_mib: 8192,
+        boot_id: "1".into(),
+        cgroups: false,
+        memory_limits: false,
+        bash: None,
+        at_ms: clock::now().0,
+    }
+}
