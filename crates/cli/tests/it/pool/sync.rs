@@ -194,8 +194,7 @@ fn names_that_look_like_options_and_commands_are_only_names() {
     for name in ["--delete", "-e touch taken", "$(touch taken)", "`touch taken`", "a\nb", "it's; touch taken"] {
         write(&folder, name, name);
     }
-    let id =
-        add(&nexus, &folder, &["--name=-X quit", "--project=--help"], "ls -1A | wc -l; cat -- --delete; pwd");
+    let id = add(&nexus, &folder, &["--name=-X quit", "--project=--help"], "ls -1A | wc -l; cat -- --delete; pwd");
     let job = nexus.ended(&id);
     assert_eq!((&job["state"], &job["machine"]), (&"completed".into(), &"host1".into()), "{job}");
     let said = printed(&nexus, &id);

@@ -51,6 +51,8 @@ struct Host {
     line: Option<Sink>,
     /// What the service was told last.
     is_up: bool,
+    /// The line is dead, and the service does not know: it will, before there is another.
+    is_broken: bool,
 }
 
 pub struct Park {
@@ -137,14 +139,14 @@ impl Park {
     /// A machine is called by the service of now.
     pub fn call(&mut self, machine: MachineId, line: Sink) {
         let host = self.hosts.entry(machine).or_default();
-        (host.line, host.is_up) = (Some(line), false);
+        (host.line, host.is_up, host.is_broken) = (Some(line), false, false);
     }
 
     /// The service is gone: of what was on its way, some arrives nevertheless, and some at the next one.
     pub fn service_died(&mut self) {
         self.to_engine = None;
         for host in self.hosts.values_mut() {
-            (host.line, host.is_up) = (None, false);
+            (host.line, host.is_up, host.is_broken) = (None, false, false);
         }
         self.orders_arrive_or_not(|_| true);
         let chance = &mut self.chance;
@@ -164,7 +166,9 @@ impl Park {
         self.orders_arrive_or_not(|to| to == machine);
         let chance = &mut self.chance;
         self.reports.retain(|(_, from, _)| *from != machine || chance.one_in(4));
-        self.hosts.entry(machine).or_default().is_cut = true;
+        let host = self.hosts.entry(machine).or_default();
+        host.is_cut = true;
+        host.is_broken |= host.is_up;
     }
 
     pub fn mend(&mut self, machine: MachineId) {
@@ -179,7 +183,7 @@ impl Park {
     pub fn taken_out(&mut self, machine: MachineId) {
         self.ledger.abandon(machine);
         if let Some(host) = self.hosts.get_mut(&machine) {
-            (host.line, host.is_up) = (None, false);
+            (host.line, host.is_up, host.is_broken) = (None, false, false);
             // Whatever it did for this service is over when it is called again.
             host.living.clear();
         }
@@ -233,10 +237,11 @@ impl Park {
     fn tell_lines(&mut self) {
         for (machine, host) in &mut self.hosts {
             let Some(line) = &host.line else { continue };
-            if host.is_up != host.is_cut || !self.chance.one_in(2) {
+            let changes = if host.is_up { host.is_broken } else { !host.is_cut };
+            if !changes || !self.chance.one_in(2) {
                 continue;
             }
-            host.is_up = !host.is_cut;
+            (host.is_up, host.is_broken) = (!host.is_up, false);
             line(match host.is_up {
                 true => News::Up { hello: Box::new(hello(*machine)), round_trip: Duration::from_millis(1) },
                 false => News::Down { trouble: Trouble::passing("it is away"), again_in: Duration::from_secs(1) },
@@ -252,7 +257,7 @@ impl Park {
                 // The service may be on its way out.
                 messages(report).into_iter().for_each(|message| drop(engine.send(message)));
             }
-            (_, Some(line)) if host.is_up => line(News::Report(report)),
+            (_, Some(line)) if host.is_up && !host.is_broken => line(News::Report(report)),
             _ => {}
         }
     }
@@ -263,9 +268,15 @@ impl Park {
         let lands = later(self.now, self.chance.below(late));
         let before = self.orders.iter().filter(|(_, to, _)| *to == machine).map(|(at, ..)| *at);
         let lands = before.fold(lands, Time::max);
-        if !self.is_cut(machine) {
+        if self.is_reached(machine) {
             self.orders.push((lands, machine, order));
         }
+    }
+
+    /// Whether anything goes to it and comes from it.
+    fn is_reached(&self, machine: MachineId) -> bool {
+        let host = &self.hosts[&machine];
+        machine == MachineId::LOCAL || host.is_up && !host.is_broken
     }
 
     fn launch(&mut self, spec: &RunSpec, machine: MachineId) {
@@ -376,7 +387,7 @@ impl Park {
     }
 
     fn send(&mut self, machine: MachineId, report: Report, delay: u64) {
-        if !self.is_cut(machine) {
+        if self.is_reached(machine) {
             self.reports.push((later(self.now, delay), machine, report));
         }
     }

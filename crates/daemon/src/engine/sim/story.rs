@@ -134,10 +134,16 @@ impl Story {
     /// No more faults, no more wishes: all that can end must end.
     pub fn drain(&mut self) {
         self.note(format_args!("the faults stop"));
-        self.kill_service();
-        (self.fault, self.has_room) = (None, true);
+        self.set_fault(None);
+        self.has_room = true;
         self.park().faults = false;
-        self.boot();
+        // A service that goes on must come to the same as one that looks at everything anew.
+        if self.chance.one_in(2) {
+            self.kill_service();
+        }
+        if self.service.is_none() {
+            self.boot();
+        }
         for machine in self.machines.clone() {
             self.park().mend(machine);
         }
