@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nexus_api::run_dir::{EXIT, LAST_LINES, ORDER, OUT, SCRIPT, START_ERROR, STARTED, STDERR, STDOUT, run_of};
 
-use crate::inspect::{Seen, inspect, is_occupied};
+use crate::inspect::{InspectError, Seen, inspect, is_occupied};
 use crate::words::{Report, RunPlace, Sink};
 
 /// Nothing is removed until no run was started for this long. File systems keep new files away from what was
@@ -51,11 +51,13 @@ struct Waiting {
     places: VecDeque<(Instant, RunPlace, How)>,
     not_before: Instant,
     breath_until: Instant,
+    /// One could not be tidied: however many wait, the next has time.
+    rest_until: Instant,
 }
 
 impl Waiting {
     fn new(now: Instant) -> Waiting {
-        Waiting { places: VecDeque::new(), not_before: now, breath_until: now }
+        Waiting { places: VecDeque::new(), not_before: now, breath_until: now, rest_until: now }
     }
 
     fn hear(&mut self, told: Tidying, now: Instant) {
@@ -65,11 +67,16 @@ impl Waiting {
         }
     }
 
+    fn put_back(&mut self, place: RunPlace, how: How, now: Instant) {
+        self.rest_until = now + BREATH;
+        self.hear(Tidying::Tidy(place, how), now);
+    }
+
     /// How long until the first is due; none while nothing waits.
     fn due_in(&self, now: Instant) -> Option<Duration> {
         let (at_latest, ..) = self.places.front()?;
         let due = match self.places.len() > MOST {
-            true => now,
+            true => self.rest_until,
             false => self.not_before.min((*at_latest).max(self.breath_until)),
         };
         Some(due.saturating_duration_since(now))
@@ -100,17 +107,29 @@ pub fn run(incoming: &Receiver<Tidying>, sink: &Sink) {
         }
         // Also amid a stream of news: the more runs there are, the more there is to tidy.
         let Some((place, how)) = waiting.take(now) else { continue };
-        if is_occupied(&place.dir) {
-            // The shim is still there: it may yet write its record.
-            waiting.hear(Tidying::Tidy(place, how), now);
-        } else if how.claims || !matches!(inspect(&place.dir), Ok(Seen::Claimed)) {
-            tidy(&place.dir);
-            if how.logs {
-                remove_logs(&place.dir);
+        match may_go(&place.dir, how) {
+            None => waiting.put_back(place, how, now),
+            // A claim stays for as long as a launcher of this service may hold a start for it.
+            Some(false) => {}
+            Some(true) => {
+                tidy(&place.dir);
+                if how.logs {
+                    remove_logs(&place.dir);
+                }
+                sink(Report::Tidied { run: place.run });
             }
-            sink(Report::Tidied { run: place.run });
         }
-        // A claim stays for as long as a launcher of this service may hold a start for it.
+    }
+}
+
+/// Whether a directory may be tidied. None while nobody can tell, as without descriptors, and while the shim is still
+/// there: it may yet write its record.
+fn may_go(dir: &Path, how: How) -> Option<bool> {
+    is_occupied(dir).ok().filter(|occupied| !occupied)?;
+    match inspect(dir) {
+        Ok(Seen::Claimed) => Some(how.claims),
+        Ok(_) | Err(InspectError::Newer { .. }) => Some(true),
+        Err(InspectError::Io { .. }) => None,
     }
 }
 
@@ -172,8 +191,29 @@ mod tests {
         let mut waiting = Waiting::new(now);
         waiting.hear(Tidying::Started, now);
         (0..MOST as u32 + 2).for_each(|number| waiting.hear(place(number + 1), now));
-        assert!(waiting.take(now).is_some() && waiting.take(now).is_some());
-        assert!(waiting.take(now).is_none());
+        let (first, how) = waiting.take(now).unwrap();
+        waiting.put_back(first, how, now);
+        assert_eq!(waiting.due_in(now), Some(BREATH));
+        let later = now + BREATH;
+        assert!(waiting.take(later).is_some() && waiting.take(later).is_some());
+        assert!(waiting.take(later).is_none());
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_looked_at_is_left_for_later() {
+        let temporary = tempfile::tempdir().unwrap();
+        let (missing, turning) = (temporary.path().join("missing"), temporary.path().join("turning"));
+        std::os::unix::fs::symlink(&turning, &turning).unwrap();
+        assert_eq!(may_go(&missing, How::default()), Some(true));
+        assert_eq!(may_go(&turning, How::default()), None);
+        let claimed = temporary.path().join("claimed");
+        fs::create_dir(&claimed).unwrap();
+        assert!(crate::inspect::claim(&claimed).unwrap());
+        assert_eq!(may_go(&claimed, How::default()), Some(false));
+        assert_eq!(may_go(&claimed, How { claims: true, ..How::default() }), Some(true));
+        let shim = fs::File::open(&claimed).unwrap();
+        rustix::fs::flock(&shim, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+        assert_eq!(may_go(&claimed, How { claims: true, ..How::default() }), None);
     }
 
     #[test]
