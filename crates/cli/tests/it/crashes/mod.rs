@@ -8,6 +8,7 @@ mod ledger;
 mod readopt;
 mod shims;
 mod storm;
+mod torture;
 mod verdict;
 
 use std::os::unix::fs::DirBuilderExt;
