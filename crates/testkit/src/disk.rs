@@ -62,23 +62,32 @@ fn mount(options: &[&str], paths: &[&Path]) {
 }
 
 /// A file that leaves no room; dropped, there is room again, for the end of a failed test too.
-pub struct Filler(PathBuf);
+pub struct Filler {
+    path: PathBuf,
+    file: File,
+}
 
 impl Filler {
     pub fn of(dir: &Path) -> Filler {
-        let filler = Filler(dir.join("filler"));
-        let mut file = File::create(&filler.0).expect("an empty file fits");
+        let path = dir.join("filler");
+        let file = File::create(&path).expect("an empty file fits");
+        let mut filler = Filler { path, file };
+        filler.fill();
+        filler
+    }
+
+    /// Takes the room that somebody made since.
+    pub fn fill(&mut self) {
         for size in [1 << 20, 4096, 1] {
             let block = vec![7; size];
-            while file.write_all(&block).is_ok() {}
+            while self.file.write_all(&block).is_ok() {}
         }
-        filler
     }
 }
 
 impl Drop for Filler {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        let _ = std::fs::remove_file(&self.path);
     }
 }
 

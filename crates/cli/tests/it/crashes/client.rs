@@ -140,11 +140,14 @@ impl<'a> Client<'a> {
         self.entries.extend(ids.map(|id| Entry { held, long: mode == "long", ..Entry::new(id, &added.typed) }));
     }
 
-    /// Asks something of one of the last jobs.
+    /// Asks something of one of the last jobs; or ends the first that would have its GPUs for ever, since soon nothing else
+    /// would run.
     fn meddle(&mut self) {
         let recent = self.entries.len().min(MOST_AHEAD) as u64;
         let place = self.entries.len() - 1 - self.chance.below(recent) as usize;
-        let entry = &mut self.entries[place];
+        let goes_on = |entry: &Entry| entry.long && !entry.acknowledged("kill") && !entry.acknowledged("cancel");
+        let first = self.entries.iter().position(goes_on).filter(|_| self.chance.one_in(4));
+        let entry = &mut self.entries[first.unwrap_or(place)];
         let verb = match entry.long {
             true => self.chance.pick(&["kill", "cancel"]),
             false => self.chance.pick(&["kill", "cancel", "remove", "hold", "hold", "release", "release", "release"]),

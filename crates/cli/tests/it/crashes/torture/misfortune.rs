@@ -1,7 +1,7 @@
 //! What befalls nexus, one thing at a time, and how it is mended.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nexus_testkit::{Chance, Filler, Inodes, Limited, alive, kill, proc, signal, until};
 
@@ -9,7 +9,7 @@ use super::stage::Stage;
 use crate::crashes::readopt::Awake;
 
 /// The longest that something lasts.
-const LONGEST_MS: u64 = 700;
+const LONGEST_MS: u64 = 500;
 
 /// Who is killed or stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,12 +56,9 @@ impl Misfortune {
         Upgraded,
     ];
 
-    pub fn may_end_the_service(self) -> bool {
-        matches!(self, Killed(Service) | NoMemory | Upgraded)
-    }
-
-    /// Happens at a moment of chance, lasts for a time of chance, and is mended. Runs whose shims die of it are noted.
-    pub fn befall(self, stage: &Stage, service: u32, chance: &mut Chance, shot: &mut BTreeSet<String>) {
+    /// Happens at a moment of chance, lasts for a time of chance, and is mended. Runs whose shims die of it are noted. The
+    /// service that must be there still; none if it may have died.
+    pub fn befall(self, stage: &Stage, service: u32, chance: &mut Chance, shot: &mut BTreeSet<String>) -> Option<u32> {
         last(chance);
         match self {
             Killed(victim) => {
@@ -78,8 +75,16 @@ impl Misfortune {
                 last(chance);
             }
             DiskFull => {
-                let _filler = Filler::of(stage.disk.path());
-                last(chance);
+                // Of a service that begins the log of the database has no room yet: nothing can be written down.
+                let service = stage.restart(service);
+                let mut filler = Filler::of(stage.disk.path());
+                let end = Instant::now() + Duration::from_millis(chance.below(LONGEST_MS));
+                while Instant::now() < end {
+                    // Whoever makes room for itself loses it again.
+                    filler.fill();
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                return Some(service);
             }
             NoInodes => {
                 let _inodes = Inodes::of(stage.disk.path());
@@ -103,6 +108,7 @@ impl Misfortune {
                 stage.restart(service);
             }
         }
+        (!matches!(self, Killed(Service) | NoMemory | Upgraded)).then_some(service)
     }
 }
 

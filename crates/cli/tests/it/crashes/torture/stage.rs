@@ -50,11 +50,12 @@ impl Stage {
     }
 
     /// The service is exchanged for one of the binary that is there now.
-    pub fn restart(&self, service: u32) {
+    pub fn restart(&self, service: u32) -> u32 {
         self.nexus.run_limited(&["restart"]).expect_code(0);
         let next = until("there is a service", || self.nexus.service_process());
         assert_ne!(next, service, "the same service runs after a restart");
         assert_eq!(proc::program(next).as_deref(), Some(self.program.path().as_path()), "the old binary runs");
+        next
     }
 
     /// Clients of the test that are at work.
