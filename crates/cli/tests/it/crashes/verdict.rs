@@ -45,7 +45,7 @@ pub fn of_jobs(
     for (id, job) in jobs {
         let (part, entry) = (parts.get(id).unwrap_or(&nothing), entries.get(id.as_str()).copied());
         let is_shot = shot.contains(&format!("{id}.{}", job["attempt"]));
-        let as_often = ran_as_often_as_it_may(job, part, shot);
+        let as_often = ran_as_often_as_it_may(job, part, entry, shot);
         let is_true = || if is_shot { lost_is_true(job, part, entry) } else { state_is_true(job, part, entry) };
         if let Err(why) = as_often.and_then(|()| is_true()) {
             let (state, reason, code) = (&job["state"], &job["reason"], &job["exit_code"]);
@@ -57,8 +57,14 @@ pub fn of_jobs(
     findings
 }
 
-/// An attempt runs once, and there is a second one only for those that have a retry, and then always.
-fn ran_as_often_as_it_may(job: &Value, part: &Part, shot: &BTreeSet<String>) -> Result<(), String> {
+/// An attempt runs once, and there is a second one only for those that have a retry, and then always; but not for one that
+/// failed by itself while it was asked to end.
+fn ran_as_often_as_it_may(
+    job: &Value,
+    part: &Part,
+    entry: Option<&Entry>,
+    shot: &BTreeSet<String>,
+) -> Result<(), String> {
     if let Some((attempt, times)) = part.starts.iter().find(|(_, times)| **times > 1) {
         return Err(format!("attempt {attempt} ran {times} times"));
     }
@@ -67,8 +73,9 @@ fn ran_as_often_as_it_may(job: &Value, part: &Part, shot: &BTreeSet<String>) -> 
     let id = job["id"].as_str().unwrap_or_default();
     let shot = shot.iter().filter_map(|run| run.strip_prefix(id)?.strip_prefix('.')?.parse::<u32>().ok());
     let runs: BTreeSet<u32> = part.starts.keys().copied().chain(shot).collect();
+    let end_tried = entry.is_none_or(Entry::end_tried);
     match runs.len() {
-        0 | 1 if retried && job["state"] == "failed" => Err("it has a retry left".into()),
+        0 | 1 if retried && job["state"] == "failed" && !end_tried => Err("it has a retry left".into()),
         0 | 1 => Ok(()),
         2 if retried => Ok(()),
         more => Err(format!("it ran {more} times")),
