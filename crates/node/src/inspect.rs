@@ -107,9 +107,12 @@ fn is_held(folder: &File) -> Result<bool, Errno> {
     }
 }
 
-/// Whether a shim lives in this directory.
-pub fn is_occupied(dir: &Path) -> bool {
-    File::open(dir).is_ok_and(|folder| is_held(&folder) == Ok(true))
+/// Whether a shim lives in this directory, as far as anybody can tell.
+pub fn is_occupied(dir: &Path) -> io::Result<bool> {
+    match File::open(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        other => Ok(is_held(&other?)?),
+    }
 }
 
 #[derive(Deserialize)]

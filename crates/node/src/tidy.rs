@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nexus_api::run_dir::{EXIT, LAST_LINES, ORDER, OUT, SCRIPT, START_ERROR, STARTED, STDERR, STDOUT, run_of};
 
-use crate::inspect::{Seen, inspect, is_occupied};
+use crate::inspect::{InspectError, Seen, inspect, is_occupied};
 use crate::words::{Report, RunPlace, Sink};
 
 /// Nothing is removed until no run was started for this long. File systems keep new files away from what was
@@ -24,6 +24,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// What is overdue is not done all at once either.
 const BREATH: Duration = Duration::from_millis(20);
+
+/// Nor do more than these wait: in a long series of short jobs they would take more of the disk than all that is kept of
+/// them.
+const MOST: usize = 2000;
 
 /// What the tidier is told.
 pub enum Tidying {
@@ -41,38 +45,91 @@ pub struct How {
     pub logs: bool,
 }
 
+/// Directories that wait, and when the first of them may be tidied.
+struct Waiting {
+    /// Each with the time it is tidied at the latest, in that order.
+    places: VecDeque<(Instant, RunPlace, How)>,
+    not_before: Instant,
+    breath_until: Instant,
+    /// One could not be tidied: however many wait, the next has time.
+    rest_until: Instant,
+}
+
+impl Waiting {
+    fn new(now: Instant) -> Waiting {
+        Waiting { places: VecDeque::new(), not_before: now, breath_until: now, rest_until: now }
+    }
+
+    fn hear(&mut self, told: Tidying, now: Instant) {
+        match told {
+            Tidying::Tidy(place, how) => self.places.push_back((now + LONGEST, place, how)),
+            Tidying::Started => self.not_before = now + QUIET,
+        }
+    }
+
+    fn put_back(&mut self, place: RunPlace, how: How, now: Instant) {
+        self.rest_until = now + BREATH;
+        self.hear(Tidying::Tidy(place, how), now);
+    }
+
+    /// How long until the first is due; none while nothing waits.
+    fn due_in(&self, now: Instant) -> Option<Duration> {
+        let (at_latest, ..) = self.places.front()?;
+        let due = match self.places.len() > MOST {
+            true => self.rest_until,
+            false => self.not_before.min((*at_latest).max(self.breath_until)),
+        };
+        Some(due.saturating_duration_since(now))
+    }
+
+    /// The first, if it is due.
+    fn take(&mut self, now: Instant) -> Option<(RunPlace, How)> {
+        self.due_in(now).filter(Duration::is_zero)?;
+        self.not_before = self.not_before.max(now + PAUSE);
+        self.breath_until = now + BREATH;
+        self.places.pop_front().map(|(_, place, how)| (place, how))
+    }
+}
+
 /// Tidies directories as they come and says which, until the sender is gone.
 pub fn run(incoming: &Receiver<Tidying>, sink: &Sink) {
-    let mut waiting: VecDeque<(Instant, RunPlace, How)> = VecDeque::new();
-    let mut not_before = Instant::now();
+    let mut waiting = Waiting::new(Instant::now());
     loop {
-        let received = match waiting.front() {
+        let received = match waiting.due_in(Instant::now()) {
             None => incoming.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some((at_latest, ..)) => {
-                let due = not_before.min(*at_latest);
-                incoming.recv_timeout(due.saturating_duration_since(Instant::now()).max(BREATH))
-            }
+            Some(wait) => incoming.recv_timeout(wait),
         };
+        let now = Instant::now();
         match received {
-            Ok(Tidying::Tidy(place, how)) => waiting.push_back((Instant::now() + LONGEST, place, how)),
-            Ok(Tidying::Started) => not_before = Instant::now() + QUIET,
+            Ok(first) => [first].into_iter().chain(incoming.try_iter()).for_each(|told| waiting.hear(told, now)),
             Err(RecvTimeoutError::Disconnected) => return,
-            Err(RecvTimeoutError::Timeout) => {
-                not_before = not_before.max(Instant::now() + PAUSE);
-                let Some((_, place, how)) = waiting.pop_front() else { continue };
-                if is_occupied(&place.dir) {
-                    // The shim is still there: it may yet write its record.
-                    waiting.push_back((Instant::now() + LONGEST, place, how));
-                } else if how.claims || !matches!(inspect(&place.dir), Ok(Seen::Claimed)) {
-                    tidy(&place.dir);
-                    if how.logs {
-                        remove_logs(&place.dir);
-                    }
-                    sink(Report::Tidied { run: place.run });
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        // Also amid a stream of news: the more runs there are, the more there is to tidy.
+        let Some((place, how)) = waiting.take(now) else { continue };
+        match may_go(&place.dir, how) {
+            None => waiting.put_back(place, how, now),
+            // A claim stays for as long as a launcher of this service may hold a start for it.
+            Some(false) => {}
+            Some(true) => {
+                tidy(&place.dir);
+                if how.logs {
+                    remove_logs(&place.dir);
                 }
-                // A claim stays for as long as a launcher of this service may hold a start for it.
+                sink(Report::Tidied { run: place.run });
             }
         }
+    }
+}
+
+/// Whether a directory may be tidied. None while nobody can tell, as without descriptors, and while the shim is still
+/// there: it may yet write its record.
+fn may_go(dir: &Path, how: How) -> Option<bool> {
+    is_occupied(dir).ok().filter(|occupied| !occupied)?;
+    match inspect(dir) {
+        Ok(Seen::Claimed) => Some(how.claims),
+        Ok(_) | Err(InspectError::Newer { .. }) => Some(true),
+        Err(InspectError::Io { .. }) => None,
     }
 }
 
@@ -101,6 +158,63 @@ fn remove_logs(dir: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nexus_core::ids::RunId;
+
+    fn place(number: u32) -> Tidying {
+        let run: RunId = format!("abc.{number}").parse().unwrap();
+        Tidying::Tidy(RunPlace { run, dir: "/nowhere".into() }, How::default())
+    }
+
+    #[test]
+    fn nothing_is_tidied_while_runs_start_until_it_has_waited_long_enough() {
+        let begin = Instant::now();
+        let mut waiting = Waiting::new(begin);
+        (1..=3).for_each(|number| waiting.hear(place(number), begin));
+        for step in 0..600 {
+            let now = begin + Duration::from_secs(step);
+            waiting.hear(Tidying::Started, now);
+            assert!(waiting.take(now + Duration::from_millis(900)).is_none(), "{step}");
+        }
+        let late = begin + LONGEST;
+        waiting.hear(Tidying::Started, late);
+        assert!(waiting.take(late).is_some());
+        assert_eq!(waiting.due_in(late), Some(BREATH), "what is overdue is not done at once");
+        assert!(waiting.take(late + BREATH).is_some());
+        assert_eq!(waiting.due_in(late + QUIET), Some(Duration::ZERO), "nothing starts any more");
+        assert!(waiting.take(late + QUIET).is_some());
+        assert_eq!(waiting.due_in(late + QUIET), None);
+    }
+
+    #[test]
+    fn no_more_than_so_many_wait_though_runs_start() {
+        let now = Instant::now();
+        let mut waiting = Waiting::new(now);
+        waiting.hear(Tidying::Started, now);
+        (0..MOST as u32 + 2).for_each(|number| waiting.hear(place(number + 1), now));
+        let (first, how) = waiting.take(now).unwrap();
+        waiting.put_back(first, how, now);
+        assert_eq!(waiting.due_in(now), Some(BREATH));
+        let later = now + BREATH;
+        assert!(waiting.take(later).is_some() && waiting.take(later).is_some());
+        assert!(waiting.take(later).is_none());
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_looked_at_is_left_for_later() {
+        let temporary = tempfile::tempdir().unwrap();
+        let (missing, turning) = (temporary.path().join("missing"), temporary.path().join("turning"));
+        std::os::unix::fs::symlink(&turning, &turning).unwrap();
+        assert_eq!(may_go(&missing, How::default()), Some(true));
+        assert_eq!(may_go(&turning, How::default()), None);
+        let claimed = temporary.path().join("claimed");
+        fs::create_dir(&claimed).unwrap();
+        assert!(crate::inspect::claim(&claimed).unwrap());
+        assert_eq!(may_go(&claimed, How::default()), Some(false));
+        assert_eq!(may_go(&claimed, How { claims: true, ..How::default() }), Some(true));
+        let shim = fs::File::open(&claimed).unwrap();
+        rustix::fs::flock(&shim, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+        assert_eq!(may_go(&claimed, How { claims: true, ..How::default() }), None);
+    }
 
     #[test]
     fn logs_that_are_elsewhere_go_with_their_folder_and_nothing_else_does() {

@@ -48,9 +48,21 @@ impl Nexus {
         u32::try_from(self.started(id)["shim_pid"].as_u64().expect("a shim has a pid")).expect("a pid")
     }
 
+    /// Shims that watch runs in a folder, each with its run.
+    pub fn shims_in(folder: &Path) -> Vec<(u32, String)> {
+        let run = |pid: u32| proc::cmdline(pid).strip_prefix("nexus: job ").map(|run| run.trim_end().to_string());
+        let shims = proc::all().into_iter().filter(|pid| proc::alive(*pid) && proc::name(*pid) == "nexus-shim");
+        shims.filter(|pid| proc::has_open(*pid, folder)).filter_map(|pid| Some((pid, run(pid)?))).collect()
+    }
+
     /// Processes of this home's jobs, shims not among them.
     pub fn job_processes(&self) -> Vec<u32> {
-        let mark = setting("NEXUS_RUN_DIR", &self.home());
+        Nexus::job_processes_in(&self.home())
+    }
+
+    /// The same for the home of another machine.
+    pub fn job_processes_in(home: &Path) -> Vec<u32> {
+        let mark = setting("NEXUS_RUN_DIR", home);
         let of_a_job = |pid: &u32| proc::environment(*pid).iter().any(|one| one.starts_with(&mark));
         proc::all().into_iter().filter(|pid| proc::alive(*pid)).filter(of_a_job).collect()
     }

@@ -8,6 +8,8 @@ mod conda;
 mod database;
 pub mod disk;
 mod gpus;
+mod limits;
+mod mounts;
 mod output;
 pub mod proc;
 pub mod record;
@@ -27,7 +29,9 @@ use tempfile::TempDir;
 
 pub use chance::Chance;
 pub use conda::{Conda, make_venv};
+pub use mounts::{Filler, Inodes, Mount, ReadOnly};
 pub use gpus::{FakeGpu, FakeGpus};
+pub use limits::Limited;
 pub use output::Output;
 pub use proc::{alive, children_marked, cmdline};
 pub use socket::request;

@@ -1,6 +1,7 @@
 //! A look at processes, independent of the code under test.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 /// Whether a process exists and is no zombie. One whose other threads are still on their way out is not gone yet.
 pub fn alive(pid: u32) -> bool {
@@ -51,6 +52,18 @@ pub fn name(pid: u32) -> String {
 pub fn environment(pid: u32) -> Vec<String> {
     let bytes = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     bytes.split(|byte| *byte == 0).map(|one| String::from_utf8_lossy(one).into_owned()).collect()
+}
+
+/// Whether a process has something of a folder open. Shims and launchers keep their home open; their environment is
+/// overwritten by their titles.
+pub fn has_open(pid: u32, folder: &Path) -> bool {
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    open.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|path| path.starts_with(folder))
+}
+
+/// The program that a process runs.
+pub fn program(pid: u32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/exe")).ok()
 }
 
 /// Every process there is.

@@ -234,7 +234,7 @@ impl SshHosts {
         for what in [libc::SIGSTOP, libc::SIGSTOP, libc::SIGKILL] {
             let here = |pid: &u32| {
                 has_environment(*pid, &mark) && self.is_of_this(*pid)
-                    || has_open(*pid, &self.folder(number))
+                    || proc::has_open(*pid, &self.folder(number))
                     || mounts.is_some() && own_mounts(*pid) == mounts
             };
             for pid in processes().filter(here) {
@@ -323,12 +323,6 @@ fn processes() -> impl Iterator<Item = u32> {
 
 fn has_environment(pid: u32, part: &str) -> bool {
     fs::read(format!("/proc/{pid}/environ")).is_ok_and(|env| String::from_utf8_lossy(&env).contains(part))
-}
-
-/// Shims and launchers keep something of their home open; their environment is overwritten by their titles.
-fn has_open(pid: u32, folder: &Path) -> bool {
-    let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    open.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|path| path.starts_with(folder))
 }
 
 /// The mounts of a process, if they are not those of this test.

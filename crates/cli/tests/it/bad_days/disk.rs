@@ -1,36 +1,10 @@
 //! A full disk: new jobs are refused, running ones end as they should, and nothing acknowledged is lost.
 
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-
-use nexus_testkit::{Nexus, alive, kill, until};
+use nexus_testkit::{Filler, Mount, Nexus, alive, kill, until};
 use serde_json::json;
 
-use super::mounts::Mount;
 use super::{is_root, lives};
 use crate::NEXUS;
-
-/// A file that leaves no room; dropped, there is room again, for the end of a failed test too.
-struct Filler(PathBuf);
-
-impl Filler {
-    fn of(dir: &Path) -> Filler {
-        let filler = Filler(dir.join("filler"));
-        let mut file = File::create(&filler.0).expect("an empty file fits");
-        for size in [1 << 20, 4096, 1] {
-            let block = vec![7; size];
-            while file.write_all(&block).is_ok() {}
-        }
-        filler
-    }
-}
-
-impl Drop for Filler {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
 
 /// A service with one GPU whose home is a small disk of its own; none where disks cannot be made.
 fn on_a_small_disk() -> Option<(Mount, Nexus)> {

@@ -4,9 +4,8 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 
-use nexus_testkit::{Nexus, Output, alive, kill, signal, until};
+use nexus_testkit::{Mount, Nexus, Output, alive, kill, signal, until};
 
-use super::mounts::Mount;
 use super::{is_root, lives};
 use crate::NEXUS;
 

@@ -1,8 +1,7 @@
 //! Homes that cannot be used, and one that only looks so.
 
-use nexus_testkit::Nexus;
+use nexus_testkit::{Mount, Nexus};
 
-use super::mounts::Mount;
 use super::{is_root, lives};
 use crate::NEXUS;
 

@@ -11,7 +11,6 @@ mod hostile;
 mod import;
 mod input;
 mod jobs_file;
-mod mounts;
 mod network_home;
 mod owners;
 mod results;

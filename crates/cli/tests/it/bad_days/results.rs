@@ -2,11 +2,10 @@
 
 use std::process::Command;
 
-use nexus_testkit::{Nexus, until};
+use nexus_testkit::{Mount, Nexus, until};
 use serde_json::json;
 
 use super::is_root;
-use super::mounts::Mount;
 use crate::NEXUS;
 
 /// Leaves three megabytes.

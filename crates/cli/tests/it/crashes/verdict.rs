@@ -26,7 +26,13 @@ pub fn all_ended(nexus: &Nexus) -> BTreeMap<String, Value> {
     by_id(&nexus.json(&["history", "--all", "--json"]))
 }
 
-pub fn of_jobs(jobs: &BTreeMap<String, Value>, entries: &[Entry], ledger: &Ledger) -> Vec<String> {
+/// `shot` are the runs, as `abc.1`, whose shims somebody killed.
+pub fn of_jobs(
+    jobs: &BTreeMap<String, Value>,
+    entries: &[Entry],
+    ledger: &Ledger,
+    shot: &BTreeSet<String>,
+) -> Vec<String> {
     let parts = ledger.parts();
     let entries: BTreeMap<&str, &Entry> = entries.iter().map(|entry| (entry.id.as_str(), entry)).collect();
     let lost = entries.values().filter(|entry| !jobs.contains_key(&entry.id));
@@ -38,7 +44,10 @@ pub fn of_jobs(jobs: &BTreeMap<String, Value>, entries: &[Entry], ledger: &Ledge
     let nothing = Part::default();
     for (id, job) in jobs {
         let (part, entry) = (parts.get(id).unwrap_or(&nothing), entries.get(id.as_str()).copied());
-        if let Err(why) = ran_as_often_as_it_may(job, part).and_then(|()| state_is_true(job, part, entry)) {
+        let is_shot = shot.contains(&format!("{id}.{}", job["attempt"]));
+        let as_often = ran_as_often_as_it_may(job, part, entry, shot);
+        let is_true = || if is_shot { lost_is_true(job, part, entry) } else { state_is_true(job, part, entry) };
+        if let Err(why) = as_often.and_then(|()| is_true()) {
             let (state, reason, code) = (&job["state"], &job["reason"], &job["exit_code"]);
             let said = format!("{state} {reason} code {code} signal {} runs {}", job["signal"], job["attempt"]);
             let asked = entry.map_or("never acknowledged".to_string(), Entry::to_string);
@@ -48,17 +57,37 @@ pub fn of_jobs(jobs: &BTreeMap<String, Value>, entries: &[Entry], ledger: &Ledge
     findings
 }
 
-/// An attempt runs once, and there is a second one only for those that have a retry, and then always.
-fn ran_as_often_as_it_may(job: &Value, part: &Part) -> Result<(), String> {
+/// An attempt runs once, and there is a second one only for those that have a retry, and then always; but not for one that
+/// failed by itself while it was asked to end.
+fn ran_as_often_as_it_may(
+    job: &Value,
+    part: &Part,
+    entry: Option<&Entry>,
+    shot: &BTreeSet<String>,
+) -> Result<(), String> {
     if let Some((attempt, times)) = part.starts.iter().find(|(_, times)| **times > 1) {
         return Err(format!("attempt {attempt} ran {times} times"));
     }
     let retried = job["command"].as_str().is_some_and(|command| command.contains(" retry "));
-    match part.starts.len() {
-        0 | 1 if retried && job["state"] == "failed" => Err("it has a retry left".into()),
+    // A run whose shim was shot at once is not in the ledger.
+    let id = job["id"].as_str().unwrap_or_default();
+    let shot = shot.iter().filter_map(|run| run.strip_prefix(id)?.strip_prefix('.')?.parse::<u32>().ok());
+    let runs: BTreeSet<u32> = part.starts.keys().copied().chain(shot).collect();
+    let end_tried = entry.is_none_or(Entry::end_tried);
+    match runs.len() {
+        0 | 1 if retried && job["state"] == "failed" && !end_tried => Err("it has a retry left".into()),
         0 | 1 => Ok(()),
         2 if retried => Ok(()),
         more => Err(format!("it ran {more} times")),
+    }
+}
+
+/// One whose shim was shot is lost; or it was asked to end; or it had ended before, and all is as ever.
+fn lost_is_true(job: &Value, part: &Part, entry: Option<&Entry>) -> Result<(), String> {
+    match (job["state"].as_str(), job["reason"].as_str()) {
+        (Some("failed"), Some("lost")) => Ok(()),
+        (Some("killed"), Some("user")) if entry.is_none_or(Entry::end_tried) => Ok(()),
+        _ => state_is_true(job, part, entry),
     }
 }
 

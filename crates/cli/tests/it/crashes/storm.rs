@@ -1,42 +1,32 @@
 //! `kill -9` of the service at random moments while clients add, kill, remove, hold and release and jobs end.
 //!
 //! What really ran is told by a ledger that the jobs themselves write; at the end it is held against what nexus
-//! says. `NEXUS_TEST_SEED=7` chooses the seed, `NEXUS_TEST_LONG=1` plays 100 rounds instead of 30.
+//! says. `NEXUS_TEST_SEED=7` chooses the seed, `NEXUS_TEST_ROUNDS=1000` how often the service is killed.
 
-mod client;
-mod ledger;
-mod verdict;
-
+use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use nexus_testkit::{Chance, Nexus, alive, kill, signal, until};
 
-use client::{Client, Entry};
-use ledger::Ledger;
+use super::client::{self, Client, Ending, Entry, Ways};
+use super::ledger::Ledger;
+use super::verdict;
 
 const GPUS: u16 = 4;
 const CLIENTS: u64 = 3;
 const SEED: &str = "NEXUS_TEST_SEED";
+const WAYS: Ways = Ways { machines: &[], are_killed: false };
 
 /// The longest a service may live in the storm.
 const LONGEST_LIFE_MS: u64 = 400;
 
-/// Ends the clients, also when the test fails meanwhile.
-struct Ending<'a>(&'a AtomicBool);
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 #[test]
 fn nothing_is_lost_or_doubled_in_a_storm_of_kills() {
     let seed = Chance::seed_from(SEED);
-    let rounds = if std::env::var_os("NEXUS_TEST_LONG").is_some() { 100 } else { 30 };
+    let rounds = super::rounds(30, 1000);
     println!("{SEED}={seed}, {rounds} rounds");
     let begin = Instant::now();
     let nexus = super::with_quick_retries(GPUS);
@@ -49,7 +39,7 @@ fn nothing_is_lost_or_doubled_in_a_storm_of_kills() {
         let (nexus, over, ledger) = (&nexus, &over, &ledger);
         let clients: Vec<_> = (0..CLIENTS)
             .map(|number| {
-                let client = Client::new(nexus, ledger, acknowledge.clone(), seed * CLIENTS + number);
+                let client = Client::new(nexus, ledger, acknowledge.clone(), WAYS, seed * CLIENTS + number);
                 scope.spawn(move || client.play(over))
             })
             .collect();
@@ -65,7 +55,7 @@ fn nothing_is_lost_or_doubled_in_a_storm_of_kills() {
     client::finish(&nexus, &mut entries);
     let jobs = verdict::all_ended(&nexus);
     let ledger = Ledger::read(&ledger);
-    wrong.extend(verdict::of_jobs(&jobs, &entries, &ledger));
+    wrong.extend(verdict::of_jobs(&jobs, &entries, &ledger, &BTreeSet::new()));
     wrong.extend(ledger.shared_gpus());
     wrong.extend(verdict::of_home(&nexus, &jobs));
     println!(
@@ -76,7 +66,7 @@ fn nothing_is_lost_or_doubled_in_a_storm_of_kills() {
         begin.elapsed()
     );
     assert!(wrong.is_empty(), "{SEED}={seed}: {} findings\n{}", wrong.len(), wrong.join("\n"));
-    assert!(entries.len() >= rounds * 2, "the storm had too few jobs to mean anything: {}", entries.len());
+    assert!(ledger.runs() >= rounds * 2, "too few jobs ran to mean anything: {}", ledger.runs());
 }
 
 /// Kills the service over and over; clients start it again. Now and then its launcher goes with it or alone.

@@ -1,6 +1,8 @@
 //! What the jobs themselves wrote down. Lines were appended whole, so their order is the order of time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 pub struct Ledger {
@@ -84,13 +86,17 @@ impl Ledger {
     }
 }
 
-/// `S id attempt gpus pid` or `E id attempt how number`.
+/// `S id attempt machine:gpus pid` or `E id attempt how number`.
 fn parse(line: &str) -> Option<Line> {
     let words: Vec<&str> = line.split(' ').collect();
     let [kind, id, attempt, fourth, fifth] = words.try_into().ok()?;
     let number: i64 = fifth.parse().ok()?;
     let what = match (kind, fourth) {
-        ("S", gpus) => What::Start { gpus: gpus.split(',').map(str::to_string).collect() },
+        ("S", place) => {
+            let (machine, gpus) = place.split_once(':')?;
+            let gpus = gpus.split(',').filter(|gpu| !gpu.is_empty());
+            What::Start { gpus: gpus.map(|gpu| format!("{machine}:{gpu}")).collect() }
+        }
         ("E", "exit") => What::End(Left::Exit(number)),
         ("E", "signal") => What::End(Left::Signal(number)),
         ("E", "term") => What::End(Left::Asked),
@@ -99,12 +105,35 @@ fn parse(line: &str) -> Option<Line> {
     Some(Line { id: id.to_string(), attempt: attempt.parse().ok()?, what })
 }
 
+/// Follows a ledger that is being written: the jobs that have written an end.
+pub struct Ends {
+    ledger: File,
+    unread: Vec<u8>,
+    ids: BTreeSet<String>,
+}
+
+impl Ends {
+    pub fn of(ledger: &Path) -> Ends {
+        Ends { ledger: File::open(ledger).expect("the ledger is there"), unread: Vec::new(), ids: BTreeSet::new() }
+    }
+
+    pub fn look(&mut self) -> &BTreeSet<String> {
+        self.ledger.read_to_end(&mut self.unread).expect("the ledger can be read");
+        let whole = self.unread.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let lines = String::from_utf8(self.unread.drain(..whole).collect()).expect("a ledger is text");
+        let ended = lines.lines().filter_map(|line| line.strip_prefix("E ")?.split(' ').next());
+        self.ids.extend(ended.map(str::to_string));
+        &self.ids
+    }
+}
+
 #[test]
 fn a_shared_gpu_is_found() {
     let ledger = |text: &str| Ledger { lines: text.lines().map(|line| parse(line).unwrap()).collect() };
-    let well = ledger("S abc 1 0,1 7\nE abc 1 exit 0\nS def 1 0 8\nS ghi 1 1 9\nE def 1 term 143\nE ghi 1 exit 1");
+    let well =
+        ledger("S abc 1 a:0,1 7\nE abc 1 exit 0\nS def 1 a:0 8\nS ghi 1 b:0 9\nE def 1 term 143\nE ghi 1 exit 1");
     assert!(well.shared_gpus().is_empty(), "{:?}", well.shared_gpus());
     assert_eq!(well.parts()["def"].ends[&1], [Left::Asked]);
-    let badly = ledger("S abc 1 0,1 7\nS def 1 1 8\nE abc 1 exit 0\nE def 1 exit 0");
-    assert_eq!(badly.shared_gpus(), ["GPU 1: def started while abc.1 had it"]);
+    let badly = ledger("S abc 1 a:0,1 7\nS def 1 a:1 8\nE abc 1 exit 0\nE def 1 exit 0");
+    assert_eq!(badly.shared_gpus(), ["GPU a:1: def started while abc.1 had it"]);
 }
