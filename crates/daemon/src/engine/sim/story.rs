@@ -338,11 +338,15 @@ impl Story {
         let rests = watch.rest_until;
         let unwound = catch_unwind(AssertUnwindSafe(|| engine.round(first, &mut watch))).err();
         self.counts.failed_commits += u64::from(watch.rest_until.is_some() && watch.rest_until != rests);
-        match (unwound, torn) {
-            (Some(unwound), torn) => return self.is_gone(engine, unwound, torn),
-            (None, Some(before)) => return self.is_gone(engine, Box::new(Killed), Some(before)),
-            (None, None) => self.park().dies_in = None,
+        let killed: Option<Box<dyn std::any::Any + Send>> = match &torn {
+            Some(_) => Some(unwound.unwrap_or(Box::new(Killed))),
+            None => unwound,
+        };
+        if let Some(killed) = killed {
+            self.users.heard_nothing(pending);
+            return self.is_gone(engine, killed, torn);
         }
+        self.park().dies_in = None;
         self.look(engine.store.db());
         self.hear(pending);
         self.compare();

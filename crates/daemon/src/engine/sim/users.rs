@@ -141,6 +141,17 @@ impl Users {
         (message, Pending { what, answer })
     }
 
+    /// The service is gone. Whoever has a key may send it again.
+    pub fn heard_nothing(&mut self, pending: Vec<Pending>) {
+        for Pending { what, .. } in pending {
+            if let What::Submit(submission) = what
+                && submission.key.is_some()
+            {
+                self.unanswered.push(submission);
+            }
+        }
+    }
+
     /// What came of it. `rows`: as the disk is now. Whether it was done.
     pub fn answered(&mut self, pending: Pending, rows: &[Row], ledger: &mut Ledger) -> bool {
         let Pending { what, answer } = pending;
@@ -153,7 +164,7 @@ impl Users {
                 done(&what, &ids, rows, ledger);
                 true
             }
-            // Whoever has a key may try again.
+            // It failed: so may whoever was told so.
             (What::Submit(submission), _) if submission.key.is_some() => {
                 self.unanswered.push(submission);
                 false
