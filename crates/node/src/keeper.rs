@@ -242,6 +242,10 @@ impl Keeper {
                 launching.launches += 1;
                 self.launching.insert(run, launching);
             }
+            // A launcher that died may have started it: nobody says that it failed before its marker is taken.
+            Err(_) if launching.launches > 0 => {
+                self.look_later(run, launching.spec.dir, Why::Launched, LAST_LOOK_AGAIN)
+            }
             Err(error) => {
                 self.report(Report::StartFailed { run, error: format!("failed to ask the launcher: {error}") })
             }
@@ -430,10 +434,8 @@ impl Keeper {
                     self.report(Report::StartFailed { run, error });
                 }
                 Ok(false) => self.look_later(run, dir, why, FIRST_LOOK_AGAIN),
-                Err(error) => {
-                    let error = format!("failed to prepare its run directory: {error}");
-                    self.report(Report::StartFailed { run, error });
-                }
+                // Its shim may be on its way, and nobody can stop it now: without descriptors, or on a full disk.
+                Err(_) => self.look_later(run, dir, why, LAST_LOOK_AGAIN),
             },
             Why::Observed => self.report(Report::NotStarted { run }),
             Why::Stopping => match claim(&dir) {

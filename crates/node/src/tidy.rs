@@ -2,10 +2,10 @@
 //! in a hurry slows the starts of other jobs.
 
 use std::collections::VecDeque;
-use std::fs;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use nexus_api::run_dir::{EXIT, LAST_LINES, ORDER, OUT, SCRIPT, START_ERROR, STARTED, STDERR, STDOUT, run_of};
 
@@ -111,13 +111,14 @@ pub fn run(incoming: &Receiver<Tidying>, sink: &Sink) {
             None => waiting.put_back(place, how, now),
             // A claim stays for as long as a launcher of this service may hold a start for it.
             Some(false) => {}
-            Some(true) => {
-                tidy(&place.dir);
+            Some(true) if tidy(&place.dir).is_ok() => {
                 if how.logs {
                     remove_logs(&place.dir);
                 }
                 sink(Report::Tidied { run: place.run });
             }
+            // The disk is read-only, say: it is not always.
+            Some(true) => waiting.put_back(place, how, now),
         }
     }
 }
@@ -133,12 +134,17 @@ fn may_go(dir: &Path, how: How) -> Option<bool> {
     }
 }
 
-fn tidy(dir: &Path) {
+/// The marker goes last: as long as it is there, nobody takes the run for one that never began.
+fn tidy(dir: &Path) -> io::Result<()> {
     let is_empty = |name| fs::metadata(dir.join(name)).map_or(true, |metadata| metadata.len() == 0);
     let unneeded = [ORDER].into_iter().filter(|_| is_empty(STDOUT) || is_empty(STDERR));
-    for name in [SCRIPT, EXIT, STARTED].into_iter().chain(unneeded) {
-        let _ = fs::remove_file(dir.join(name));
+    for name in [SCRIPT].into_iter().chain(unneeded).chain([EXIT, STARTED]) {
+        match fs::remove_file(dir.join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
     }
+    Ok(())
 }
 
 /// With the folder, if nothing is left in it. Later attempts lie in that of the first, and what the job itself put there
@@ -217,6 +223,18 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_removed_keeps_its_marker_and_is_not_called_tidy() {
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = temporary.path();
+        fs::write(dir.join(STARTED), "").unwrap();
+        // No file, and so not removed as one.
+        fs::create_dir(dir.join(EXIT)).unwrap();
+        assert!(tidy(dir).is_err() && dir.join(STARTED).exists());
+        fs::remove_dir(dir.join(EXIT)).unwrap();
+        assert!(tidy(dir).is_ok() && !dir.join(STARTED).exists());
+    }
+
+    #[test]
     fn logs_that_are_elsewhere_go_with_their_folder_and_nothing_else_does() {
         let temporary = tempfile::tempdir().unwrap();
         let first = temporary.path().join("logs/job_abc");
@@ -246,11 +264,11 @@ mod tests {
         for name in [SCRIPT, EXIT, STARTED, ORDER, STDOUT, STDERR] {
             fs::write(dir.join(name), "x").unwrap();
         }
-        tidy(dir);
+        tidy(dir).unwrap();
         let there = |name: &str| dir.join(name).exists();
         assert!(!there(SCRIPT) && !there(EXIT) && !there(STARTED) && there(ORDER) && there(STDOUT) && there(STDERR));
         fs::write(dir.join(STDERR), "").unwrap();
-        tidy(dir);
+        tidy(dir).unwrap();
         assert!(!there(ORDER));
     }
 }

@@ -29,9 +29,9 @@ use tempfile::TempDir;
 
 pub use chance::Chance;
 pub use conda::{Conda, make_venv};
-pub use mounts::{Filler, Inodes, Mount, ReadOnly};
 pub use gpus::{FakeGpu, FakeGpus};
 pub use limits::Limited;
+pub use mounts::{Filler, Inodes, Mount, ReadOnly};
 pub use output::Output;
 pub use proc::{alive, children_marked, cmdline};
 pub use socket::request;

@@ -125,7 +125,7 @@ fn find(victim: Victim, stage: &Stage, service: u32, chance: &mut Chance, shot: 
         Node => until("there is a node", || stage.nodes().first().copied()),
         Client => until("there is a client", || stage.clients().first().copied()),
         Shim => {
-            let (pid, run) = until("there is a shim", || {
+            let (pid, run) = stage.until_resumed("there is a shim", || {
                 let shims = stage.shims();
                 let shim = (!shims.is_empty()).then(|| chance.pick(&shims))?;
                 proc::alive(shim.0).then_some(shim)

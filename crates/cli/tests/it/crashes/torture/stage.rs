@@ -77,7 +77,7 @@ impl Stage {
 
     /// Asks until there is an answer, while machines may go out of use: jobs that fail on them put them in quarantine, and
     /// one that cannot be reached is called again later.
-    fn until_resumed<T>(&self, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    pub fn until_resumed<T>(&self, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
         until(what, || {
             self.nexus.run_limited(&["machine", "resume", "local", "host1"]);
             ask()
