@@ -443,7 +443,9 @@ fn record(world: &mut World, events: Vec<Event>, now: Time) -> Vec<Event> {
         if let Event::JobEnded { job, end: End::Completed, .. } = &event {
             coming.extend(machines::ready(world, *job));
         }
-        if let (Event::JobEnded { .. }, Some(sweep)) = (&event, sweep) {
+        if let (Event::JobEnded { end: End::Failed(failure), .. }, Some(sweep)) = (&event, sweep)
+            && !matches!(failure, Failure::Dependency { .. })
+        {
             coming.extend(sweeps::stopped(world, sweep));
         }
         happened.push(event);

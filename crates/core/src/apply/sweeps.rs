@@ -7,7 +7,7 @@ use crate::ids::{JobId, SweepId};
 use crate::job::State;
 use crate::world::World;
 
-/// One of its jobs has ended. The rest is looked for among all live jobs: this happens once in the life of a sweep.
+/// One of its jobs has failed by itself. The rest is looked for among all live jobs: this happens once in the life of a sweep.
 pub fn stopped(world: &World, sweep: SweepId) -> Vec<Event> {
     let Some(stopped) = world.sweep(sweep).and_then(|sweep| sweep.first.stopped()) else { return vec![] };
     let rest = world.jobs().filter(|job| job.sweep == Some(sweep) && matches!(job.state, State::Queued { .. }));

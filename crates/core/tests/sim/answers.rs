@@ -65,7 +65,8 @@ pub fn revised_rightly(before: &World, after: &World, revision: &Revision) {
     let named: BTreeSet<JobId> = revision.jobs().chain(revision.order.iter().copied()).collect();
     for job in before.jobs().filter(|job| !named.contains(&job.id)) {
         let fails = after.job(job.id).is_none() && before.parents(job.id).iter().any(|parent| !parent.any_end);
-        assert!(fails || after.job(job.id) == Some(job), "{} was not named, and changed", job.id);
+        let now = after.job(job.id);
+        assert!(fails || now == Some(job), "{} was not named, and changed: {job:?} became {now:?}", job.id);
     }
     assert!(revision.remove.iter().all(|job| after.job(*job).is_none()), "removed, yet alive: {revision:?}");
     for new in &revision.add {
