@@ -224,8 +224,7 @@ fn asked(what: &What, ledger: &mut Ledger) {
         What::RemoveMachine { kill: true, .. } => ledger.wishes.values_mut().for_each(|wish| wish.kill_asked = true),
         _ => {}
     }
-    let Some((job, wish)) = job_of(what).and_then(|job| Some((job, ledger.wish_of(job)?))) else { return };
-    debug_assert_eq!(wish.id, Some(job));
+    let Some(wish) = job_of(what).and_then(|job| ledger.wish_of(job)) else { return };
     match what {
         What::Release(_) | What::First(_) => wish.held = None,
         What::Kill(_) => wish.kill_asked = true,
