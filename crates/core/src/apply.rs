@@ -127,6 +127,10 @@ pub enum Report {
         outcome: Outcome,
         at: Time,
     },
+    /// Nothing of it began, and it may at any time without being started again.
+    Underway {
+        run: RunId,
+    },
     /// Nothing was found of the run. `ran` as in the `Observe` that this answers.
     NotStarted {
         run: RunId,
@@ -235,6 +239,7 @@ pub fn report(world: &mut World, report: Report, policy: &Policy, now: Time) -> 
         }
         // It may start still, or has meanwhile: a launch was on its way when one looked.
         Report::NotStarted { ran: false, .. } => vec![],
+        Report::Underway { .. } => vec![],
         // A late one, of a machine that was removed.
         Report::Machine(machine) if !world.has_machine(machine.id) => vec![],
         Report::Machine(machine) => match world.machines().find(|known| **known == machine) {
@@ -282,6 +287,8 @@ fn run_ended(world: &World, id: RunId, outcome: Outcome, at: Time, policy: &Poli
     let next = if let (Outcome::MachineError { .. }, true) = (&outcome, nobody_asked) {
         let failures = job.retries.start_failures + 1;
         (failures < policy.start_attempts).then(|| (Requeue::StartFailed, policy.wait_before_retry(failures)))
+    } else if nobody_asked && outcome == Outcome::Preempted {
+        Some((Requeue::Preempted, policy.retry_wait))
     } else if nobody_asked && end.may_be_retried(&job.retries) && job.retries.used < job.retries.allowed {
         Some((Requeue::Retry, policy.wait_before_retry(job.retries.used + 1)))
     } else {

@@ -25,7 +25,9 @@ pub fn check(world: &World) -> Result<(), String> {
     let mut held: BTreeMap<MachineId, (u32, u64)> = BTreeMap::new();
     for run in world.active_runs() {
         let lease = &run.lease;
-        for (machine, index) in world.machines().flat_map(|it| lease.gpus_on(it).iter().map(|index| (it.id, index))) {
+        // What a cluster has is given away by another scheduler.
+        let own = || world.machines().filter(|machine| machine.cluster.is_none());
+        for (machine, index) in own().flat_map(|it| lease.gpus_on(it).iter().map(|index| (it.id, index))) {
             let given = gpus.entry((machine, index)).or_default();
             if given.alone || lease.share.is_none() && !given.shares.is_empty() {
                 return Err(format!("{} holds GPU {index} of {:?} beside one that holds it alone", run.id, lease.gpus));
@@ -60,6 +62,9 @@ pub fn check(world: &World) -> Result<(), String> {
         }
     }
     for machine in world.machines() {
+        if machine.cluster.is_some() {
+            continue;
+        }
         let (cpus, ram) = held.get(&machine.id).copied().unwrap_or_default();
         if cpus > machine.cpus || ram > machine.ram_mib {
             let (all, memory) = (machine.cpus, machine.ram_mib);
@@ -147,6 +152,9 @@ fn as_asked(world: &World, run: &Run, job: &Job) -> Result<(), String> {
         (Some(Share { milli, vram: Vram::Learned(_) }), Some(held)) => held.milli == milli && held.vram_mib.is_some(),
         _ => false,
     };
+    // Nobody shares a GPU of a cluster; one that was not read since the restart may be one.
+    let machine = world.machines().find(|machine| machine.id == lease.machine);
+    let alone = lease.share.is_none() && machine.is_none_or(|machine| machine.cluster.is_some());
     let beside = world.machines().filter(|machine| lease.beside.contains(&machine.id));
     let gpus = lease.gpus.len() + beside.map(|machine| machine.gpus.len()).sum::<usize>();
     let as_many = match request.driver {
@@ -159,7 +167,7 @@ fn as_asked(world: &World, run: &Run, job: &Job) -> Result<(), String> {
         && there
         && lease.driver == request.driver
         && (lease.cpus, lease.ram_mib) == (request.cpus, request.ram_mib)
-        && (lease.share == share || learned);
+        && (lease.share == share || learned || alone);
     if !same {
         return Err(format!("{} holds {lease:?}, its job asked for {request:?}", run.id));
     }

@@ -213,6 +213,8 @@ pub struct Parent {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requeue {
+    /// A cluster took its place back. No retry is used.
+    Preempted,
     /// Uses up one of the job's retries.
     Retry,
     /// The machine failed to start it: no retry used.

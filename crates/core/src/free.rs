@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::ids::{ClassId, JobId};
-use crate::machine::{Gpu, Machine, Obstacle, Shares, Standing};
+use crate::machine::{Cluster, Gpu, Machine, Obstacle, Shares, Standing};
 use crate::request::{GpuSet, Request, Share, Target, Vram, WHOLE_MILLI};
 use crate::run::{HeldShare, Lease};
 
@@ -185,6 +185,10 @@ impl Free {
 
     /// A run takes its lease. `job`: whose memory may have been read already.
     pub fn take(&mut self, lease: &Lease, job: JobId) {
+        if self.is_cluster() {
+            self.runs += 1;
+            return;
+        }
         let gpus = lease.gpus_on(&self.machine);
         for (room, gpu) in self.rooms.iter_mut().zip(&self.machine.gpus).filter(|(room, _)| gpus.contains(room.index)) {
             match lease.share {
@@ -201,6 +205,10 @@ impl Free {
 
     /// What it will be when a run that holds this lease has ended.
     pub fn give(&mut self, lease: &Lease, job: JobId) {
+        if self.is_cluster() {
+            self.runs = self.runs.saturating_sub(1);
+            return;
+        }
         let gpus = lease.gpus_on(&self.machine);
         for (room, gpu) in self.rooms.iter_mut().zip(&self.machine.gpus).filter(|(room, _)| gpus.contains(room.index)) {
             room.give(lease.share, gpu.used_by(job));
@@ -281,8 +289,29 @@ impl Free {
         near.into_iter().map(|room| room.index).collect()
     }
 
+    /// Whether another scheduler places what it is given.
+    pub fn is_cluster(&self) -> bool {
+        self.machine.cluster.is_some()
+    }
+
+    /// Runs that it has, and takes at most; none of a machine of its own.
+    pub fn cluster_runs(&self) -> Option<(u32, u32)> {
+        self.machine.cluster.as_ref().map(|cluster| (self.runs, cluster.most_runs))
+    }
+
+    /// Whether a node of the cluster could have it. Numbers of GPUs, and machines held as a whole, mean nothing there.
+    fn fits_cluster(&self, cluster: &Cluster, request: &Request) -> bool {
+        let gpus = request.gpus == 0 || cluster.most_gpus(request.model) >= request.gpus;
+        let rest = self.cpus >= request.cpus && self.ram_mib >= request.ram_mib.into();
+        gpus && rest && !request.driver && request.on.is_none()
+    }
+
     /// GPUs that it has room for the request on, not fewer than that needs.
     pub fn room(&self, request: &Request) -> Option<GpuSet> {
+        if let Some(cluster) = &self.machine.cluster {
+            let takes = self.takes(request) && self.runs < cluster.most_runs && self.fits_cluster(cluster, request);
+            return takes.then(|| (0..request.gpus).collect());
+        }
         let enough = self.cpus >= request.cpus && self.ram_mib >= request.ram_mib.into();
         let takes = enough && self.takes(request) && (!request.driver || self.runs == 0);
         let gpus = if takes { self.open_to(request) } else { return None };
@@ -308,13 +337,13 @@ impl Free {
 
     /// Whether the machine is meant and has so many GPUs, free or not.
     pub fn has_as_many(&self, request: &Request) -> bool {
-        self.is_meant_by(request.target) && self.rooms.len() >= usize::from(request.gpus)
+        !self.is_cluster() && self.is_meant_by(request.target) && self.rooms.len() >= usize::from(request.gpus)
     }
 
     /// Whether all of the machine can be had.
     pub fn is_all_open(&self, request: &Request) -> bool {
         let nothing_held = self.cpus == self.machine.cpus && self.ram_mib == self.machine.ram_mib;
-        nothing_held && self.takes(request) && self.open_to(request).len() == self.rooms.len()
+        !self.is_cluster() && nothing_held && self.takes(request) && self.open_to(request).len() == self.rooms.len()
     }
 
     /// Thousandths of each GPU that can be had, now or once jobs of ours have ended: nothing of one that takes none.
@@ -347,6 +376,9 @@ impl Free {
     /// What there is for the request, had or not.
     pub fn count(&self, request: &Request) -> GpuCount {
         let mut count = GpuCount::default();
+        if let Some(cluster) = self.machine.cluster.as_ref().filter(|_| request.on.is_none()) {
+            count.free = cluster.most_gpus(request.model);
+        }
         for (room, gpu) in self.allowed(request) {
             let no = self.no(room, gpu, request);
             match no {
@@ -427,6 +459,9 @@ impl Free {
     pub fn choose(&self, request: &Request, open: GpuSet, pack: bool) -> GpuSet {
         if request.driver {
             return self.machine.gpu_set();
+        }
+        if self.is_cluster() {
+            return open;
         }
         let rooms = self.rooms.iter().zip(&self.machine.gpus).filter(|(room, _)| open.contains(room.index));
         let mut rooms: Vec<(&Room, &Gpu)> = rooms.collect();

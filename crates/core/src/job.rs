@@ -81,6 +81,14 @@ pub enum State {
 }
 
 impl State {
+    /// The run that is on.
+    pub fn run(&self) -> Option<&Run> {
+        match self {
+            State::Active(run) => Some(run),
+            State::Held | State::Queued { .. } | State::Copying { .. } => None,
+        }
+    }
+
     /// Whether it is still to start.
     pub fn waits(&self) -> bool {
         matches!(self, State::Held | State::Queued { .. })
@@ -107,6 +115,8 @@ pub enum Failure {
     GpuOom,
     HostOom,
     Lost,
+    Preempted,
+    Cancelled,
     StartError,
     SessionClosed,
     /// A job that it was to come after did not complete.
@@ -141,6 +151,8 @@ impl End {
             Outcome::StartError { .. } => End::Failed(Failure::StartError),
             Outcome::MachineError { .. } => killed.unwrap_or(End::Failed(Failure::StartError)),
             Outcome::Lost { .. } => killed.unwrap_or(End::Failed(Failure::Lost)),
+            Outcome::Preempted => killed.unwrap_or(End::Failed(Failure::Preempted)),
+            Outcome::Cancelled { .. } => killed.unwrap_or(End::Failed(Failure::Cancelled)),
             // Nobody here asked: somebody sent the shim a signal.
             Outcome::Stopped { code, signal } => killed.unwrap_or(End::Failed(match (signal, code) {
                 (Some(signal), _) => Failure::Signal { signal: *signal },
@@ -154,9 +166,10 @@ impl End {
     pub fn may_be_retried(&self, retries: &Retries) -> bool {
         match self {
             End::Failed(Failure::Exit { .. } | Failure::Signal { .. } | Failure::GpuOom | Failure::HostOom) => true,
-            End::Failed(Failure::Lost | Failure::StartError) => true,
+            End::Failed(Failure::Lost | Failure::Preempted | Failure::StartError) => true,
             End::Failed(Failure::Timeout) => retries.on_timeout,
-            End::Failed(Failure::SessionClosed | Failure::Dependency { .. }) => false,
+            // Whoever cancelled it did not want it again.
+            End::Failed(Failure::SessionClosed | Failure::Cancelled | Failure::Dependency { .. }) => false,
             End::Completed | End::Killed(_) => false,
         }
     }

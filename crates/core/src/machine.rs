@@ -1,7 +1,7 @@
 //! Machines and their GPUs, as far as scheduling needs them: what is read of them, and what was decided about them.
 
 use crate::ids::{ClassId, JobId, MachineId};
-use crate::request::GpuSet;
+use crate::request::{GpuSet, Model};
 use crate::time::Time;
 
 /// As it was read last.
@@ -17,6 +17,31 @@ pub struct Machine {
     /// Indices of GPUs that are taken first, in this order.
     pub prefer: Vec<u16>,
     pub sharing: Sharing,
+    /// A cluster whose own scheduler places what it is given: it has no GPUs of its own here.
+    pub cluster: Option<Cluster>,
+}
+
+/// What a cluster takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cluster {
+    /// So many runs at once.
+    pub most_runs: u32,
+    /// GPUs of one node by their kind, which may have no name: of each the most that a node has.
+    pub kinds: Vec<(String, u16)>,
+}
+
+impl Cluster {
+    /// The kind of GPU that a request is for, on a node that has as many.
+    pub fn kind(&self, gpus: u16, model: Option<Model>) -> Option<&str> {
+        let fits = |(name, most): &&(String, u16)| *most >= gpus && model.is_none_or(|model| model.fits(name));
+        self.kinds.iter().find(fits).map(|(name, _)| name.as_str())
+    }
+
+    /// GPUs that one node has at most, for a request.
+    pub fn most_gpus(&self, model: Option<Model>) -> u16 {
+        let fits = |(name, _): &&(String, u16)| model.is_none_or(|model| model.fits(name));
+        self.kinds.iter().filter(fits).map(|(_, most)| *most).max().unwrap_or(0)
+    }
 }
 
 impl Default for Machine {
@@ -30,6 +55,7 @@ impl Default for Machine {
             gpus: vec![],
             prefer: vec![],
             sharing: Sharing::default(),
+            cluster: None,
         }
     }
 }

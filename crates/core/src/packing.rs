@@ -114,6 +114,10 @@ impl Known {
     }
 
     fn changed(&mut self, free: &Free) {
+        // Nothing is packed by us where another scheduler places it.
+        if free.is_cluster() {
+            return;
+        }
         let name = free.machine.gpus.first().map(|gpu| gpu.name.as_str());
         let model = name.map(|name| self.models.binary_search_by(|known| known.as_str().cmp(name)));
         if model.is_some_and(|known| known.is_err()) && self.models.len() < MODELS {

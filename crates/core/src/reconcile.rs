@@ -95,6 +95,7 @@ impl Seen {
         match report {
             Report::Started { run, .. } => self.set(*run, Stage::Alive),
             Report::NotStarted { run, .. } => self.set(*run, Stage::Unlaunched),
+            Report::Underway { run } => self.set(*run, Stage::Launched),
             Report::Ended { .. } | Report::CopyEnded { .. } | Report::Machine(_) | Report::Disk { .. } => {}
         }
     }
@@ -104,7 +105,7 @@ impl Seen {
         let Some(sight) = self.runs.get_mut(&run) else { return };
         match (sight.stage, stage) {
             // A late NotStarted: it was launched since, or seen alive.
-            (Stage::Launched | Stage::Alive, Stage::Unlaunched) => {}
+            (Stage::Launched | Stage::Alive, Stage::Unlaunched) | (Stage::Alive, Stage::Launched) => {}
             _ => sight.stage = stage,
         }
     }

@@ -147,6 +147,13 @@ pub enum Outcome {
     Lost {
         error: String,
     },
+    /// A cluster took its place back; it goes on elsewhere or later.
+    Preempted,
+    /// Somebody ended it by the means of a cluster, past nexus; `code` or `signal` as the process left, if it began.
+    Cancelled {
+        code: Option<i32>,
+        signal: Option<i32>,
+    },
     /// It was stopped before it began.
     NeverStarted,
 }

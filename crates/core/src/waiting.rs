@@ -63,6 +63,11 @@ pub enum Waiting {
         job: JobId,
         at: Option<Time>,
     },
+    /// A cluster could have it, and has as many runs of ours as it is to have.
+    ClusterFull {
+        runs: u32,
+        most: u32,
+    },
     NoSuchCpus {
         need: u32,
         exist: u32,

@@ -356,6 +356,7 @@ impl World {
                     job.retries.start_failures = 0;
                 }
                 Requeue::StartFailed => job.retries.start_failures += 1,
+                Requeue::Preempted => job.retries.start_failures = 0,
             }
         };
         self.change(job, requeue, None);

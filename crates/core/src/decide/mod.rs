@@ -120,7 +120,8 @@ impl Round<'_> {
         match pack::packs(self.world, request, &self.how) {
             false => place(request, self.world.free().values(), &self.how),
             true => pack::place(self.world, request)
-                .or_else(|| self.how.joins.then(|| several(request, self.world.free().values())).flatten()),
+                .or_else(|| self.how.joins.then(|| several(request, self.world.free().values())).flatten())
+                .or_else(|| place(request, self.world.free().values().filter(|free| free.is_cluster()), &self.how)),
         }
     }
 

@@ -16,7 +16,7 @@ const ENOUGH: u64 = 50;
 /// What a few jobs ask for tells nothing of what will be asked for: they go where the most is in use.
 pub(super) fn packs(world: &World, request: &Request, how: &How) -> bool {
     let is_known = world.packing().is_told() || world.live() >= ENOUGH;
-    let mut machines = world.free().values().filter(|left| left.is_meant_by(request.target));
+    let mut machines = world.free().values().filter(|left| left.is_meant_by(request.target) && !left.is_cluster());
     // A driver has all of a machine: it leaves no fragments.
     is_known
         && !request.driver

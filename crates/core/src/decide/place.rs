@@ -25,12 +25,16 @@ impl How {
 }
 
 /// Room for `request`, whose memory is known: among the machines that have it, the one with the fewest free GPUs, so
-/// that wide jobs find the emptier ones; on it the GPUs that come first in its order.
+/// that wide jobs find the emptier ones; on it the GPUs that come first in its order. A cluster has what no machine has
+/// room for.
 pub fn place<'a>(request: &Request, machines: impl Iterator<Item = &'a Free> + Clone, how: &How) -> Option<Lease> {
     let fitting = machines.clone().filter_map(|left| Some((left, left.room(request)?)));
-    match fitting.min_by_key(|(left, gpus)| (gpus.len(), left.machine.id)) {
+    match fitting.min_by_key(|(left, gpus)| (left.is_cluster(), gpus.len(), left.machine.id)) {
         Some((left, open)) => {
-            Some(lease(request, left.machine.id, left.choose(request, open, left.packs(how.whole_waits_for(left)))))
+            let gpus = left.choose(request, open, left.packs(how.whole_waits_for(left)));
+            // Other schedulers know no parts of GPUs: those that would share one have it alone there.
+            let share = request.share.filter(|_| !left.is_cluster());
+            Some(lease(&Request { share, ..*request }, left.machine.id, gpus))
         }
         None if how.joins => several(request, machines),
         None => None,
@@ -83,7 +87,15 @@ pub(super) fn lease(request: &Request, machine: MachineId, gpus: GpuSet) -> Leas
 
 /// What the machine that comes nearest lacks, where none has room: of those with GPUs enough the one with the most CPUs and memory, else
 /// the one with the most GPUs. All numbers are of one machine: what two have between them helps nobody.
-pub fn what_is_missing<'a>(request: &Request, machines: impl Iterator<Item = &'a Free>) -> Waiting {
+pub fn what_is_missing<'a>(request: &Request, machines: impl Iterator<Item = &'a Free> + Clone) -> Waiting {
+    // A cluster that could have it lacks nothing but room in its queue. It is waited for where nothing else could.
+    let could = |left: &&Free| left.whole().room(request).is_some();
+    let is_full = |left: &&Free| left.is_cluster() && could(left);
+    let of_cluster = machines.clone().find(is_full).and_then(Free::cluster_runs);
+    if let Some((runs, most)) = of_cluster.filter(|_| machines.clone().filter(could).all(|left| left.is_cluster())) {
+        return Waiting::ClusterFull { runs, most };
+    }
+    let machines = machines.filter(|left| !is_full(left));
     let counted = |left: &Free| {
         let need = left.need(request);
         (need, left.count(&need), left.cpus, left.ram_mib)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nexus_core::event::{Needs, NewJob, Parent};
 use nexus_core::ids::{ClassId, JobId, MachineId, SweepId};
-use nexus_core::machine::{Gpu, Machine, Obstacle, Shares, Sharing};
+use nexus_core::machine::{Cluster, Gpu, Machine, Obstacle, Shares, Sharing};
 use nexus_core::request::{Model, Request, Same, Share, Target, Vram};
 use nexus_core::run::{Memory, Outcome};
 use nexus_core::sweep::InSweep;
@@ -146,7 +146,19 @@ pub fn machine(words: &[&str]) -> Machine {
             mem_threshold_percent: number(words, "threshold")
                 .map_or(sharing.mem_threshold_percent, |percent| percent as u8),
         },
+        cluster: value(words, "cluster").map(cluster),
     }
+}
+
+/// So many runs at once, on nodes with GPUs of these kinds: `5:a100:4,v100:2`.
+fn cluster(text: &str) -> Cluster {
+    let (most, kinds) = text.split_once(':').unwrap_or((text, ""));
+    let kind = |text: &str| {
+        let (name, count) = text.split_once(':').expect("a kind and how many of it");
+        (name.to_string(), count.parse().expect("a number"))
+    };
+    let kinds = kinds.split(',').filter(|text| !text.is_empty()).map(kind).collect();
+    Cluster { most_runs: most.parse().expect("a number"), kinds }
 }
 
 fn gpu(index: u16, memory_mib: u64) -> Gpu {
@@ -188,6 +200,8 @@ pub fn change_gpu(gpus: &mut Vec<Gpu>, words: &[&str]) {
 pub fn outcome(words: &[&str]) -> Outcome {
     let out_of = |of| Outcome::OutOfMemory { of, code: Some(1), signal: None };
     match words {
+        ["preempted"] => Outcome::Preempted,
+        ["cancelled"] => Outcome::Cancelled { code: None, signal: Some(15) },
         ["exit", code] => Outcome::Exited { code: code.parse().expect("an exit code") },
         ["signal", signal] => Outcome::Signaled { signal: signal.parse().expect("a signal") },
         ["stopped"] => Outcome::Stopped { code: None, signal: Some(15) },

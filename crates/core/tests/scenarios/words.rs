@@ -34,6 +34,7 @@ pub fn event(event: &Event, now: Time) -> String {
             let why = match why {
                 Requeue::Retry => "a retry",
                 Requeue::StartFailed => "the start failed, no retry used",
+                Requeue::Preempted => "preempted, no retry used",
             };
             let raise = match raise {
                 None => String::new(),
@@ -158,6 +159,7 @@ pub fn waiting(waiting: &Waiting, now: Time) -> String {
             format!("needs {}, {}{}{}", request(asked), passing(count), never(count), most.unwrap_or_default())
         }
         Waiting::Kept { job, at: Some(at) } => format!("kept for {job}, which starts in {}s", at.since(now).as_secs()),
+        Waiting::ClusterFull { runs, most } => format!("{runs} of {most} in the cluster"),
         Waiting::Kept { job, at: None } => format!("kept for {job}"),
         Waiting::NoSuchCpus { need, exist } => format!("needs {need} CPUs, only {exist} exist"),
         Waiting::Cpus { need, free } => format!("needs {need} CPUs, {free} free"),
@@ -246,6 +248,8 @@ fn outcome(outcome: &Outcome) -> String {
         Outcome::StartError { .. } => "its command could not start".into(),
         Outcome::MachineError { .. } => "the machine could not start it".into(),
         Outcome::Lost { error } => format!("lost, {error}"),
+        Outcome::Preempted => "preempted".into(),
+        Outcome::Cancelled { .. } => "cancelled in the cluster".into(),
         Outcome::NeverStarted => "never started".into(),
     }
 }
@@ -260,6 +264,8 @@ fn end(end: &End) -> String {
         End::Failed(Failure::HostOom) => "failed: memory".into(),
         End::Failed(Failure::SessionClosed) => "failed: session closed".into(),
         End::Failed(Failure::Lost) => "failed: lost".into(),
+        End::Failed(Failure::Preempted) => "failed: preempted".into(),
+        End::Failed(Failure::Cancelled) => "failed: cancelled".into(),
         End::Failed(Failure::StartError) => "failed: start error".into(),
         End::Failed(Failure::Dependency { parent }) => format!("failed: {parent} did not complete"),
         End::Killed(KillReason::User) => "killed by a user".into(),

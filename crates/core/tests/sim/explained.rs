@@ -126,6 +126,7 @@ impl Model {
                 self.machines_open(*target, *unreachable > 0);
             }
             Waiting::Kept { .. } => unreachable!("nobody else waits"),
+            Waiting::ClusterFull { .. } => unreachable!("there is no cluster"),
             Waiting::Next => unreachable!("nothing is in the way"),
         }
         true

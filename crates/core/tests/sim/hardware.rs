@@ -110,6 +110,7 @@ impl Hardware {
             gpus: (0..MOST_GPUS).filter_map(gpu).collect(),
             prefer: self.prefer.clone(),
             sharing: self.sharing,
+            cluster: None,
         }
     }
 }

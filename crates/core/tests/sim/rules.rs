@@ -258,6 +258,10 @@ impl Rules {
                 assert!(matches!(outcome, Outcome::MachineError { .. }), "{outcome:?}, and yet no retry is used");
                 assert!(*failed_starts < 5, "{job} failed to start {failed_starts} times and is tried again");
             }
+            Requeue::Preempted => {
+                *failed_starts = 0;
+                assert_eq!(*outcome, Outcome::Preempted, "yet no retry is used");
+            }
         }
     }
 
@@ -347,6 +351,8 @@ fn true_end(outcome: &Outcome, asked: Option<StopCause>) -> End {
         (Outcome::SessionClosed { .. }, _) => End::Failed(Failure::SessionClosed),
         (Outcome::StartError { .. }, _) | (Outcome::MachineError { .. }, None) => End::Failed(Failure::StartError),
         (Outcome::Lost { .. }, None) => End::Failed(Failure::Lost),
+        (Outcome::Preempted, None) => End::Failed(Failure::Preempted),
+        (Outcome::Cancelled { .. }, None) => End::Failed(Failure::Cancelled),
         (_, Some(StopCause::User)) => End::Killed(KillReason::User),
         (_, Some(StopCause::Stopped)) => End::Killed(KillReason::Stopped),
         (Outcome::Stopped { .. } | Outcome::NeverStarted, None) => panic!("{outcome:?}, and nobody asked for it"),
