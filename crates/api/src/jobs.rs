@@ -9,7 +9,7 @@ use crate::amount::{GpuAmount, Vram};
 use crate::command::Command;
 use crate::env::Env;
 use crate::results::{Copy as ResultsCopy, Extract};
-pub use crate::waiting::{GpusMissing, Waiting};
+pub use crate::waiting::{GpusMissing, SlurmJob, Waiting};
 
 /// What is asked for: the body of a submission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -330,6 +330,9 @@ pub struct Job {
     /// One sentence on the reason.
     pub detail: Option<String>,
     pub waiting: Option<Waiting>,
+    /// What a cluster calls it, while it has it.
+    #[serde(default)]
+    pub slurm: Option<SlurmJob>,
     pub exit_code: Option<i32>,
     pub signal: Option<i32>,
     pub request: JobRequest,

@@ -34,6 +34,9 @@ pub struct InPool {
     pub added_at: Option<String>,
     /// Jobs that hold something of it.
     pub jobs: Vec<String>,
+    /// What is known of a cluster; null for a machine of its own.
+    #[serde(default)]
+    pub slurm: Option<InSlurm>,
 }
 
 /// What a machine does with new jobs.
@@ -77,8 +80,13 @@ impl MachineState {
 /// Body of `POST /v1/machines`: one more machine. The answer comes before it was reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NewMachine {
-    /// `[user@]host[:port]`, or a name of `~/.ssh/config`.
+    /// `[user@]host[:port]`, or a name of `~/.ssh/config`. Of a cluster its login node, and nothing where Slurm's programs
+    /// are on the service's own host.
+    #[serde(default)]
     pub address: String,
+    /// It is a cluster, whose own scheduler places jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slurm: Option<NewSlurm>,
     /// None = the host of the address.
     #[serde(default)]
     pub name: Option<String>,
@@ -91,6 +99,71 @@ pub struct NewMachine {
     /// So many GPUs that do not exist stand in for its own.
     #[serde(default)]
     pub simulate_gpus: u16,
+}
+
+/// How jobs are submitted to a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct NewSlurm {
+    /// None = as Slurm has it; so for the next two.
+    pub partition: Option<String>,
+    pub account: Option<String>,
+    pub qos: Option<String>,
+    /// Further arguments of sbatch.
+    pub sbatch_args: Vec<String>,
+    /// So many jobs are in its hands at most; none = 1000.
+    pub max_submitted: Option<u32>,
+}
+
+/// What is known of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct InSlurm {
+    /// As it was asked for.
+    pub asked: NewSlurm,
+    /// What it calls itself.
+    pub cluster: Option<String>,
+    pub version: Option<String>,
+    /// Those that jobs may go to.
+    pub partitions: Vec<SlurmPartition>,
+    /// Jobs of one array at most.
+    pub max_array: Option<u32>,
+    /// Whether it remembers jobs for long.
+    pub accounting: bool,
+    /// Of the user's association, in Slurm's own words: `MaxSubmitJobs=500`.
+    pub limits: Vec<String>,
+    /// Jobs of ours that are in its hands, and those of them that run.
+    pub submitted: u32,
+    pub running: u32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct SlurmPartition {
+    pub name: String,
+    pub is_default: bool,
+    pub is_up: bool,
+    /// The longest that a job may ask for; none = as long as it likes.
+    pub max_minutes: Option<u64>,
+    /// What a job has that does not ask.
+    pub default_minutes: Option<u64>,
+    pub nodes: u32,
+    /// Those that are neither down nor drained.
+    pub usable: u32,
+    /// Of the largest node; so for the memory.
+    pub cpus: u32,
+    pub memory_mib: u64,
+    pub gpus: Vec<SlurmGpus>,
+}
+
+/// GPUs of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct SlurmGpus {
+    /// As Slurm calls it; empty where it has no name.
+    pub kind: String,
+    pub per_node: u16,
+    pub total: u32,
 }
 
 /// Body of `POST /v1/setups`: jobs make machines ready for a class, on each machine one after the other.

@@ -27,6 +27,14 @@ pub const LAST_LINES: &str = "last_lines";
 /// Where the further copy of the output is, for a run that was given two names for it: a symbolic link.
 pub const OUT: &str = "out";
 
+/// What a run on a cluster is told, until its shim has read it: [`RunSpec`].
+pub const SPEC: &str = "spec.json";
+/// The job of Slurm that a run on a cluster was begun by: `12 3 15 0` for 12_3, which is 15 for srun and was restarted 0
+/// times; `12 - 12 0` for 12.
+pub const SLURM_JOB: &str = "slurm_job";
+/// On a cluster: the run has been given up, and whoever still watches it ends it.
+pub const FENCED: &str = "fenced";
+
 /// Tells the processes of a run: each is started with the path of its run directory in this variable.
 pub const RUN_DIR_VARIABLE: &str = "NEXUS_RUN_DIR";
 
@@ -76,8 +84,8 @@ pub fn run_of(dir: &Path) -> Option<RunId> {
     Some(RunId { job: job.strip_prefix("job_")?.parse().ok()?, number })
 }
 
-/// What a shim is told. Travels through the launcher's pipe and never lies on disk: it holds the
-/// job's whole environment.
+/// What a shim is told. Travels through the launcher's pipe and does not lie on disk, since it holds the job's whole
+/// environment; on a cluster it lies in [`SPEC`] until the shim begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSpec {
     pub format: u32,
@@ -155,6 +163,22 @@ pub struct RunSpec {
     /// What the service calls the machine, for what is said of it; none on the service's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
+    /// What Slurm is asked for on its behalf.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slurm: Option<SlurmRequest>,
+}
+
+/// What a run on a cluster needs of one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SlurmRequest {
+    pub gpus: u16,
+    /// Only of this kind, as Slurm calls it.
+    pub kind: Option<String>,
+    /// 0 = what Slurm gives.
+    pub cpus: u32,
+    pub ram_mib: u32,
+    /// What it stands back behind others of the same user.
+    pub nice: u32,
 }
 
 /// The session of GNU screen that a run is to be shown in.
@@ -303,6 +327,8 @@ pub enum ExitStatus {
     MachineError {
         error: String,
     },
+    /// On a cluster: it was ended while it waited there.
+    NeverBegan,
 }
 
 /// Why the process ended when it did.
@@ -316,6 +342,10 @@ pub enum Cause {
     Timeout,
     /// The GNU screen session it was in was closed.
     SessionClosed,
+    /// A cluster took its place back, for another or for a while.
+    Preempted,
+    /// Somebody ended it by the means of a cluster.
+    Cancelled,
 }
 
 impl ExitRecord {
@@ -325,6 +355,7 @@ impl ExitRecord {
                 return Outcome::StartError { error: error.clone(), code: *code };
             }
             ExitStatus::MachineError { error } => return Outcome::MachineError { error: error.clone() },
+            ExitStatus::NeverBegan => (None, None),
             ExitStatus::Exited { code } => (Some(*code), None),
             ExitStatus::Signaled { signal } => (None, Some(*signal)),
         };
@@ -339,6 +370,8 @@ impl ExitRecord {
             (Cause::Asked, code, signal) => Outcome::Stopped { code, signal },
             (Cause::Timeout, code, signal) => Outcome::TimedOut { code, signal },
             (Cause::SessionClosed, code, signal) => Outcome::SessionClosed { code, signal },
+            (Cause::Preempted, ..) => Outcome::Preempted,
+            (Cause::Cancelled, code, signal) => Outcome::Cancelled { code, signal },
             (Cause::Own, Some(code), _) => Outcome::Exited { code },
             (Cause::Own, None, signal) => Outcome::Signaled { signal: signal.unwrap_or(0) },
         }

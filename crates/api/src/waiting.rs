@@ -49,6 +49,30 @@ pub enum Waiting {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at: Option<String>,
     },
+    /// It was given to a cluster, whose own scheduler keeps it waiting.
+    Slurm {
+        machine: String,
+        /// As Slurm calls it, `12` or `12_3`; null while it was not taken.
+        #[serde(default)]
+        job: Option<String>,
+        /// In Slurm's own words, so far as it said something.
+        state: String,
+        reason: String,
+        /// What the reason means, where that is known.
+        #[serde(default)]
+        meaning: Option<String>,
+        /// When Slurm thinks that it starts.
+        #[serde(default)]
+        start: Option<String>,
+        /// Where it is, once Slurm has decided that.
+        #[serde(default)]
+        nodes: String,
+    },
+    /// A cluster could have it, and has as many of our jobs as it is to have.
+    ClusterFull {
+        runs: u32,
+        most: u32,
+    },
     NoSuchCpus {
         need: u32,
         exist: u32,
@@ -82,6 +106,15 @@ pub enum Waiting {
         machine: Option<String>,
     },
     Next,
+}
+
+/// A job in the hands of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SlurmJob {
+    /// As Slurm calls it: `12`, or `12_3` in an array.
+    pub job: String,
+    /// Where it is; empty while Slurm has not decided that.
+    pub nodes: String,
 }
 
 /// What is asked of GPUs and what stands against it. Every GPU is counted in one of the numbers, or listed.

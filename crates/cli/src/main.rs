@@ -58,6 +58,16 @@ fn main() -> ExitCode {
     {
         nexus_node::viewer::main(&name.to_string_lossy());
     }
+    if let [_, verb, batch] = raw.as_slice()
+        && verb == "__slurm"
+    {
+        nexus_node::slurm::on_compute_node(batch.as_ref());
+    }
+    if let [_, verb, name] = raw.as_slice()
+        && verb == "__terminal"
+    {
+        nexus_node::slurm::on_terminal(&name.to_string_lossy());
+    }
     let cli = match Cli::try_parse_from(&raw) {
         Ok(cli) => cli,
         Err(error) => return usage::told(error, &raw),

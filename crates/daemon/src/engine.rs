@@ -15,6 +15,7 @@ mod reports;
 mod results;
 mod revise;
 mod set_up;
+mod slurm;
 mod submit;
 mod sweep;
 mod tags;
@@ -484,7 +485,12 @@ impl Engine {
         free(&self.home.dir).min(free(&self.specs.log_dir))
     }
 
-    fn act(&mut self, effects: Vec<Effect>, watch: &mut Watch) {
+    fn act(&mut self, mut effects: Vec<Effect>, watch: &mut Watch) {
+        // What starts at once starts in the order of the queue: a cluster has a queue of its own.
+        effects.sort_by_key(|effect| match effect {
+            Effect::Start { run, .. } => self.world.job(run.job).map(|job| job.place),
+            _ => None,
+        });
         let mut asked: BTreeMap<MachineId, Asked> = BTreeMap::new();
         for effect in effects {
             match effect {

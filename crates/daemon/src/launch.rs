@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use nexus_api::command::Command;
 use nexus_api::env::{Env, is_reserved};
-use nexus_api::jobs::{JobSpec, Session};
+use nexus_api::jobs::{JobSpec, Session, SignalBefore};
 use nexus_api::paths::Home;
-use nexus_api::run_dir::{self, EnvFile, RunSpec, ScreenSpec, Warning};
+use nexus_api::run_dir::{self, EnvFile, RunSpec, ScreenSpec, SlurmRequest, Warning};
 use nexus_api::template;
 use nexus_core::ids::RunId;
-use nexus_core::machine::Gpu;
-use nexus_core::request::GpuSet;
+use nexus_core::machine::{Cluster, Gpu};
+use nexus_core::request::{GpuSet, Model};
 use nexus_core::run::Lease;
 use nexus_node::line::Hello;
 
@@ -32,6 +32,8 @@ pub struct Site<'a> {
     pub remote: Option<&'a Hello>,
     /// Of the machine that it holds, as it was given.
     pub address: Option<&'a str>,
+    /// What there is, where another scheduler places it.
+    pub cluster: Option<&'a Cluster>,
 }
 
 /// What is the same for every run of this service.
@@ -78,9 +80,10 @@ impl RunSpecs {
             (Some(hello), false) => {
                 let launch = sent(run, told_machine(launch, site.address), hello, &self.config.pass_env);
                 let code = launch.spec.code.as_ref().map(|code| code.content.clone());
+                let slurm = site.cluster.map(|cluster| asked_of(cluster, lease, &launch.spec));
                 let spec = self.there(site.name, hello).own_spec(run, lease, launch, site.gpus);
                 let machine = Some(site.name.to_string());
-                RunSpec { login_env: true, project_link: None, code, machine, ..spec }
+                RunSpec { login_env: true, project_link: None, code, machine, slurm, ..spec }
             }
         }
     }
@@ -115,11 +118,11 @@ impl RunSpecs {
         };
         let checkpoint_dir = self.checkpoints.join(launch.spec.checkpoint_of.as_deref().unwrap_or(run.job.as_str()));
         let mut env = environment(run, lease, visible, &launch);
-        env.insert("NEXUS_CHECKPOINT_DIR".into(), checkpoint_dir.to_string_lossy().into_owned());
         let results_dir = self.results.join(run.job.as_str());
-        env.insert("NEXUS_RESULTS_DIR".into(), results_dir.to_string_lossy().into_owned());
-        let activation = activation::before(&launch.spec, &self.activator);
-        let project_link = project_link(run, &launch);
+        let own_folders = [("NEXUS_CHECKPOINT_DIR", &checkpoint_dir), ("NEXUS_RESULTS_DIR", &results_dir)];
+        env.extend(own_folders.map(|(name, folder)| (name.to_string(), folder.to_string_lossy().into_owned())));
+        let (activation, project_link) =
+            (activation::before(&launch.spec, &self.activator), project_link(run, &launch));
         let (dir, hidden) = (launch.dir, launch.hidden);
         let JobSpec {
             command, cwd, env_given, request, tty, window, out, out_dir, session, one_terminal, extract, ..
@@ -151,9 +154,7 @@ impl RunSpecs {
             columns,
             rows,
             time_limit_ms: request.time_seconds.map(|seconds| seconds.saturating_mul(1000)),
-            warning: request
-                .signal
-                .map(|signal| Warning { signal: signal.signal, before_ms: signal.before_seconds.saturating_mul(1000) }),
+            warning: request.signal.map(warning),
             grace_ms,
             out,
             out_else,
@@ -174,6 +175,7 @@ impl RunSpecs {
             login_env: false,
             code: None,
             machine: None,
+            slurm: None,
         }
     }
 
@@ -224,6 +226,24 @@ impl RunSpecs {
             Command::Argv(argv) => argv,
             Command::Shell(text) => vec![self.shell.to_string_lossy().into_owned(), "-c".into(), text],
         }
+    }
+}
+
+fn warning(wish: SignalBefore) -> Warning {
+    Warning { signal: wish.signal, before_ms: wish.before_seconds.saturating_mul(1000) }
+}
+
+/// What another scheduler is asked for. A kind of GPU only where one was named.
+fn asked_of(cluster: &Cluster, lease: &Lease, spec: &JobSpec) -> SlurmRequest {
+    let gpus = lease.gpus.len() as u16;
+    let model = spec.request.gpu_model.as_deref().and_then(Model::new).filter(|_| gpus > 0);
+    SlurmRequest {
+        gpus,
+        kind: model.and_then(|model| cluster.kind(gpus, Some(model))).map(String::from),
+        cpus: lease.cpus,
+        ram_mib: lease.ram_mib,
+        // A smaller number comes first; nobody may push before others.
+        nice: u32::try_from(spec.priority).unwrap_or(0),
     }
 }
 
@@ -367,7 +387,7 @@ mod tests {
             ram_mib: 0,
             driver: false,
         };
-        let site = Site { name: "local", gpus, remote: None, address: None };
+        let site = Site { name: "local", gpus, remote: None, address: None, cluster: None };
         specs.run_spec("abc.1".parse().unwrap(), &lease, launch, &site)
     }
 

@@ -110,6 +110,7 @@ impl Narrator {
         let next = match why {
             Requeue::Retry => "retry",
             Requeue::StartFailed => "next try to start it",
+            Requeue::Preempted => "next run after its preemption",
         };
         let asks = match raise {
             None => String::new(),
@@ -232,6 +233,8 @@ fn failure(outcome: &Outcome) -> String {
         }
         Outcome::StartError { error, .. } | Outcome::MachineError { error } => format!("start-error: {error}"),
         Outcome::Lost { error } => format!("lost: {error}"),
+        Outcome::Preempted => "preempted".into(),
+        Outcome::Cancelled { .. } => "cancelled in the cluster".into(),
         Outcome::NeverStarted => "it never started".into(),
     }
 }

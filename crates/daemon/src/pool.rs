@@ -10,13 +10,15 @@ use std::time::Duration;
 
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
-use nexus_core::ids::MachineId;
+use nexus_api::waiting::Waiting;
+use nexus_core::ids::{MachineId, RunId};
 use nexus_core::machine::Machine;
 use nexus_core::request::GpuSet;
-use nexus_core::run::Lease;
+use nexus_core::run::{Lease, Phase, Run};
 use nexus_core::time::Time;
 use nexus_node::Node;
 use nexus_node::line::Hello;
+use nexus_node::slurm::{Cluster, Options, Told};
 
 use crate::backend::Backend;
 use crate::backend::ssh::trouble::Trouble;
@@ -44,8 +46,21 @@ pub struct Member {
     pub machine: Machine,
     pub backend: Backend,
     pub line: LineState,
+    /// None for a machine of its own.
+    pub cluster: Option<InCluster>,
     /// How often it was told to look at its GPUs, once it was.
     pub poll: Option<Duration>,
+}
+
+/// What is known of a cluster beside what decisions need.
+pub struct InCluster {
+    pub options: Options,
+    /// As it was read last.
+    pub known: Option<Box<Cluster>>,
+    /// Why it does not answer, though its login node does.
+    pub away: Option<(Trouble, Time)>,
+    /// Where our runs stand in its queue.
+    pub told: BTreeMap<RunId, Told>,
 }
 
 /// How a machine is reached at the moment.
@@ -106,7 +121,30 @@ impl Pool {
             LineState::Calling(_) | LineState::Down { .. } => return None,
         };
         let held = self.member(lease.machine)?;
-        Some(Site { name: &member.name, gpus: &held.machine.gpus, remote, address: held.address.as_deref() })
+        let (gpus, address) = (&held.machine.gpus[..], held.address.as_deref());
+        Some(Site { name: &member.name, gpus, remote, address, cluster: member.machine.cluster.as_ref() })
+    }
+
+    /// Where a run stands that is not ours to place.
+    pub fn elsewhere(&self, run: &Run) -> Option<Waiting> {
+        let member = self.member(run.lease.runs_on())?;
+        let cluster = member.cluster.as_ref()?;
+        let told = cluster.told.get(&run.id);
+        let away = cluster.away.as_ref().filter(|_| run.phase == Phase::Starting);
+        let (state, reason, meaning) = match (away, told) {
+            (Some((trouble, _)), _) => ("UNCLEAR".into(), trouble.why.clone(), None),
+            (None, None) => (String::new(), String::new(), None),
+            (None, Some(told)) => (told.state.clone(), told.reason.clone(), told.meaning()),
+        };
+        Some(Waiting::Slurm {
+            machine: member.name.clone(),
+            job: told.and_then(|told| told.job.clone()),
+            state,
+            reason,
+            meaning: meaning.map(String::from),
+            start: told.and_then(|told| told.start.clone()),
+            nodes: told.map(|told| told.nodes.clone()).unwrap_or_default(),
+        })
     }
 
     /// GPUs that do not exist, by machine.
@@ -133,6 +171,7 @@ impl Member {
             machine: gpus::unread(),
             backend: Backend::Local(node),
             line: LineState::Own,
+            cluster: None,
             poll: None,
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use nexus_api::amount::GpuAmount;
-use nexus_api::jobs::{Job, Run, State, Waiting};
+use nexus_api::jobs::{Job, Run, SlurmJob, State, Waiting};
 use nexus_api::run_dir::{self, OUT, STDERR, STDOUT};
 use nexus_core::time::Time;
 
@@ -26,8 +26,14 @@ pub fn job(row: JobRow, position: Option<u64>, around: &Surroundings) -> Job {
     let path = |name: &str| dir.join(name).to_string_lossy().into_owned();
     // While its results are copied it runs no more.
     let end = row.ended_at.or(row.run_ended_at.filter(|_| row.state == State::Copying)).unwrap_or(around.now);
+    let told = around.waiting.get(&row.id);
+    let slurm = match told {
+        Some(Waiting::Slurm { job: Some(job), nodes, .. }) => Some(SlurmJob { job: job.clone(), nodes: nodes.clone() }),
+        _ => None,
+    };
     Job {
-        waiting: around.waiting.get(&row.id).cloned(),
+        waiting: told.filter(|_| row.state != State::Running).cloned(),
+        slurm,
         detail,
         argv: row.spec.command.argv().map(<[String]>::to_vec),
         runtime_seconds: row.started_at.map(|start| end.since(start).as_secs_f64()),

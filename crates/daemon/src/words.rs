@@ -17,8 +17,19 @@ use crate::clock;
 use crate::names::{DEFAULT_CLASS, Names};
 
 /// Reasons of jobs that failed, and of those that were killed.
-pub const FAILURES: &[&str] =
-    &["exit", "signal", "timeout", "gpu-oom", "host-oom", "lost", "start-error", "dependency", "session-closed"];
+pub const FAILURES: &[&str] = &[
+    "exit",
+    "signal",
+    "timeout",
+    "gpu-oom",
+    "host-oom",
+    "lost",
+    "preempted",
+    "cancelled",
+    "start-error",
+    "dependency",
+    "session-closed",
+];
 pub const KILLS: &[&str] = &["user", "removed", "stopped"];
 
 /// State and reason of an ended job.
@@ -33,6 +44,8 @@ pub fn end(end: &End) -> (State, Option<&'static str>) {
                 Failure::Timeout => "timeout",
                 Failure::Dependency { .. } => "dependency",
                 Failure::Lost => "lost",
+                Failure::Preempted => "preempted",
+                Failure::Cancelled => "cancelled",
                 Failure::StartError => "start-error",
                 Failure::SessionClosed => "session-closed",
                 Failure::GpuOom => "gpu-oom",
@@ -60,7 +73,9 @@ pub fn exit_of(outcome: &Outcome) -> (Option<i32>, Option<i32>) {
         | Outcome::OutOfMemory { code, signal, .. }
         | Outcome::SessionClosed { code, signal } => (*code, *signal),
         Outcome::StartError { code, .. } => (*code, None),
-        Outcome::MachineError { .. } | Outcome::Lost { .. } | Outcome::NeverStarted => (None, None),
+        Outcome::MachineError { .. } | Outcome::Lost { .. } => (None, None),
+        Outcome::Cancelled { code, signal } => (*code, *signal),
+        Outcome::Preempted | Outcome::NeverStarted => (None, None),
     }
 }
 
@@ -94,6 +109,11 @@ pub fn detail(reason: &str, outcome: Option<&RunOutcome>, time_seconds: Option<u
             None => "it ran longer than its limit".into(),
         },
         "lost" => error.unwrap_or_else(|| "its supervisor is gone".into()),
+        "preempted" => "the cluster took its place back".into(),
+        "cancelled" => match (code, signal) {
+            (None, None) => "it was cancelled in Slurm, past nexus, before it began".into(),
+            _ => "it was cancelled in Slurm, past nexus".into(),
+        },
         "start-error" => error.unwrap_or_else(|| "it could not be started".into()),
         "session-closed" => "the screen session that it ran in was closed".into(),
         "gpu-oom" => format!("the memory of its GPU did not suffice, and it {}", left()),
@@ -164,6 +184,8 @@ pub fn failure_of(reason: &str, code: Option<i32>, signal: Option<i32>) -> Optio
         "gpu-oom" => Failure::GpuOom,
         "host-oom" => Failure::HostOom,
         "lost" => Failure::Lost,
+        "preempted" => Failure::Preempted,
+        "cancelled" => Failure::Cancelled,
         "start-error" => Failure::StartError,
         "session-closed" => Failure::SessionClosed,
         _ => return None,
@@ -213,6 +235,7 @@ pub fn waiting(waiting: &Waiting, names: &Names) -> WaitingWord {
         Waiting::NoSuchGpus { request, count } => WaitingWord::NoSuchGpus(gpus_missing(request, count)),
         Waiting::Gpus { request, count } => WaitingWord::Gpus(gpus_missing(request, count)),
         Waiting::Kept { job, at } => WaitingWord::Kept { job: job.to_string(), at: at.map(clock::rfc3339) },
+        Waiting::ClusterFull { runs, most } => WaitingWord::ClusterFull { runs: *runs, most: *most },
         Waiting::NoSuchCpus { need, exist } => WaitingWord::NoSuchCpus { need: *need, exist: *exist },
         Waiting::Cpus { need, free } => WaitingWord::Cpus { need: *need, free: *free },
         Waiting::NoSuchRam { need_mib, exist_mib } => {

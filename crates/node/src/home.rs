@@ -54,16 +54,24 @@ pub fn node_home(folder: &Path) -> Result<Home, HomeError> {
     find_at(Some(folder.into()))
 }
 
+/// The home of a node of a cluster: this very folder, which the compute nodes see too.
+pub fn shared_home(folder: &Path) -> Result<Home, HomeError> {
+    Home::find(&around(Some(folder.into())), |_| false).ok_or(HomeError::NoHome)
+}
+
 fn find_at(nexus_home: Option<OsString>) -> Result<Home, HomeError> {
-    let around = Surroundings {
+    let forced = std::env::var_os("NEXUS_NETWORK_HOME").is_some_and(|value| value == "1");
+    Home::find(&around(nexus_home), |path| forced || is_network(path)).ok_or(HomeError::NoHome)
+}
+
+fn around(nexus_home: Option<OsString>) -> Surroundings {
+    Surroundings {
         nexus_home,
         home: std::env::var_os("HOME"),
         runtime_dir: std::env::var_os("XDG_RUNTIME_DIR"),
         user_id: rustix::process::getuid().as_raw(),
         hostname: hostname(),
-    };
-    let forced = std::env::var_os("NEXUS_NETWORK_HOME").is_some_and(|value| value == "1");
-    Home::find(&around, |path| forced || is_network(path)).ok_or(HomeError::NoHome)
+    }
 }
 
 /// Whether a folder, or the nearest parent that exists, lies on a network file system.

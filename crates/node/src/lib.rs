@@ -8,6 +8,7 @@
 
 pub mod carriage;
 pub mod cgroup;
+mod deadline;
 mod frame;
 pub mod gpu;
 pub mod home;
@@ -20,6 +21,7 @@ pub mod launcher;
 pub mod left;
 mod leftovers;
 pub mod line;
+mod login;
 pub mod logs;
 mod memory_group;
 mod node;
@@ -30,6 +32,7 @@ mod reports;
 pub mod screens;
 mod shim;
 mod signals;
+pub mod slurm;
 mod tidy;
 mod users;
 pub mod viewer;

@@ -7,7 +7,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-use nexus_api::run_dir::{EXIT, LAST_LINES, ORDER, OUT, SCRIPT, START_ERROR, STARTED, STDERR, STDOUT, run_of};
+use nexus_api::run_dir::{
+    EXIT, FENCED, LAST_LINES, ORDER, OUT, SCRIPT, SLURM_JOB, SPEC, START_ERROR, STARTED, STDERR, STDOUT, run_of,
+};
 
 use crate::inspect::{InspectError, Seen, inspect, is_occupied};
 use crate::words::{Report, RunPlace, Sink};
@@ -138,7 +140,7 @@ fn may_go(dir: &Path, how: How) -> Option<bool> {
 fn tidy(dir: &Path) -> io::Result<()> {
     let is_empty = |name| fs::metadata(dir.join(name)).map_or(true, |metadata| metadata.len() == 0);
     let unneeded = [ORDER].into_iter().filter(|_| is_empty(STDOUT) || is_empty(STDERR));
-    for name in [SCRIPT].into_iter().chain(unneeded).chain([EXIT, STARTED]) {
+    for name in [SPEC, SCRIPT, SLURM_JOB, FENCED].into_iter().chain(unneeded).chain([EXIT, STARTED]) {
         match fs::remove_file(dir.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

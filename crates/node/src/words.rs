@@ -52,6 +52,11 @@ pub enum Report {
         #[serde(with = "as_text")]
         run: RunId,
     },
+    /// Seen by `observe`: nothing started yet, and it may at any time.
+    Underway {
+        #[serde(with = "as_text")]
+        run: RunId,
+    },
     /// `stop` found it unstarted and claimed its marker: it will never start.
     Claimed {
         #[serde(with = "as_text")]
@@ -111,7 +116,7 @@ impl Mailbox {
 }
 
 /// A run's id on the line: `abc.2`.
-mod as_text {
+pub(crate) mod as_text {
     use nexus_core::ids::RunId;
     use serde::de::{Deserialize, Deserializer, Error};
     use serde::ser::Serializer;

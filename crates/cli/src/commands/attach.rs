@@ -80,7 +80,7 @@ async fn check(job: &Job, client: &Client) -> Result<(), CliError> {
     let error = format!("job {} cannot be attached to", job.id);
     let refused = |why: String, hint: String| Err(Refused { error, why: Some(why), hint: Some(hint) }.into());
     match job.state {
-        State::Held | State::Queued => {
+        State::Held | State::Queued | State::Starting if job.state != State::Starting || job.waiting.is_some() => {
             let capacity = Capacity::of(&client.status(false).await?);
             let why = reason::of_job(job, capacity, &Zoned::now());
             let why = format!("it has not started: {}", if why.is_empty() { job.state.word() } else { &why });
@@ -124,6 +124,7 @@ fn in_short(record: &ExitRecord) -> String {
         ExitStatus::Exited { code } => format!("exit {code}"),
         ExitStatus::Signaled { signal } => signals::described(*signal),
         ExitStatus::StartError { error, .. } | ExitStatus::MachineError { error } => error.clone(),
+        ExitStatus::NeverBegan => "it never began".into(),
     };
     match record.cause {
         Cause::Own => match record.oom {
@@ -134,6 +135,8 @@ fn in_short(record: &ExitRecord) -> String {
         Cause::Asked => format!("killed ({how})"),
         Cause::Timeout => format!("timeout ({how})"),
         Cause::SessionClosed => format!("its session was closed ({how})"),
+        Cause::Preempted => format!("preempted ({how})"),
+        Cause::Cancelled => format!("cancelled in the cluster ({how})"),
     }
 }
 

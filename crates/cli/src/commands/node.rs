@@ -18,6 +18,9 @@ pub struct NodeArgs {
     /// Look at no GPUs: the service makes some up
     #[arg(long)]
     pub simulate_gpus: bool,
+    /// Submit to Slurm instead of running here: options in JSON
+    #[arg(long, value_name = "JSON", hide = true)]
+    pub slurm: Option<String>,
     /// Milliseconds between looks at the GPUs, until the service says otherwise
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     pub poll: Option<u64>,
@@ -32,7 +35,14 @@ pub fn run(args: NodeArgs, ui: &Ui) -> ExitCode {
     }
     let usual = ServeOptions::new(args.home.expect("asked for by its arguments"));
     let poll = args.poll.map_or(usual.poll, Duration::from_millis);
-    serve::main(ServeOptions { poll, simulate: args.simulate_gpus, ..usual })
+    let slurm = match args.slurm.as_deref().map(serde_json::from_str).transpose() {
+        Ok(slurm) => slurm,
+        Err(error) => {
+            ui.failed(&Told { error: format!("--slurm cannot be read: {error}"), why: None, hint: None }, None);
+            return ExitCode::from(code::USAGE);
+        }
+    };
+    serve::main(ServeOptions { poll, simulate: args.simulate_gpus, slurm, ..usual })
 }
 
 fn check(wanted: &str, ui: &Ui) -> ExitCode {

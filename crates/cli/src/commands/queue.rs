@@ -31,9 +31,11 @@ pub struct QueueArgs {
 pub async fn run(args: QueueArgs, app: &App) -> Result<ExitCode, CliError> {
     let client = app.reader();
     let narrowed = !args.narrow.is_none();
-    let jobs = client
-        .jobs(&args.narrow.of(JobQuery { state: Some("pending".into()), expected: true, ..JobQuery::default() }))
-        .await?;
+    let query = |state: &str| JobQuery { state: Some(state.into()), expected: true, ..JobQuery::default() };
+    let mut jobs = client.jobs(&args.narrow.clone().of(query("pending"))).await?;
+    // What waits in the queue of a cluster waits all the same.
+    let starting = client.jobs(&args.narrow.of(query("starting"))).await?;
+    jobs.extend(starting.into_iter().filter(|job| job.waiting.is_some()));
     if args.json {
         app.ui.json(&jobs)?;
     } else if jobs.is_empty() {

@@ -4,7 +4,7 @@ use nexus_api::amount::GpuAmount;
 use nexus_api::service::{Gpu, GpuProcess, GpuShare, Machine, Obstacle};
 
 use super::paint::Paint;
-use super::{place, text};
+use super::{place, slurm, text};
 
 /// Percentages from which a value is medium, and high.
 const LOAD_STEPS: (u64, u64) = (10, 75);
@@ -30,6 +30,9 @@ pub fn gpus(machines: &[Machine], paint: Paint) -> String {
 
 /// What is said where there is no GPU to show.
 fn none(machine: &Machine, paint: Paint) -> String {
+    if let Some(slurm) = machine.pool.as_ref().and_then(|pool| pool.slurm.as_ref()) {
+        return slurm::in_short(slurm);
+    }
     match &machine.error {
         Some(error) => paint.error(&format!("GPUs cannot be read: {}", text::first_line(error))),
         None => "no GPUs found".into(),

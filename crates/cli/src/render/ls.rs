@@ -19,7 +19,7 @@ pub fn ls(jobs: &[Job], user: &str, capacity: Capacity, now: &Zoned, paint: Pain
         .column("JOBID", Paint::id, jobs.iter().map(|job| job.id.clone()))
         .column("NAME", Paint::command, jobs.iter().map(name))
         .column("USER", Paint::plain, jobs.iter().map(|_| user.to_string()))
-        .column("ST", Paint::state, jobs.iter().map(|job| code(job.state).to_string()))
+        .column("ST", Paint::state, jobs.iter().map(|job| code(job).to_string()))
         .column("TIME", Paint::time, jobs.iter().map(|job| running_time(job, now)))
         .column("GPUS", Paint::plain, jobs.iter().map(|job| job.request.amount().to_string()))
         .column("NODELIST(REASON)", Paint::plain, jobs.iter().map(|job| node(job, capacity, now)))
@@ -27,8 +27,9 @@ pub fn ls(jobs: &[Job], user: &str, capacity: Capacity, now: &Zoned, paint: Pain
 }
 
 /// squeue's two letters.
-fn code(state: State) -> &'static str {
-    match state {
+fn code(job: &Job) -> &'static str {
+    match job.state {
+        State::Starting if job.waiting.is_some() => "PD",
         State::Held | State::Queued => "PD",
         State::Starting => "CF",
         State::Running => "R",
@@ -56,10 +57,13 @@ fn running_time(job: &Job, now: &Zoned) -> String {
 }
 
 fn node(job: &Job, capacity: Capacity, now: &Zoned) -> String {
-    if matches!(job.state, State::Held | State::Queued) {
+    if matches!(job.state, State::Held | State::Queued) || job.waiting.is_some() {
         return format!("({})", reason::of_job(job, capacity, now));
     }
     let machine = job.machine.as_deref().unwrap_or("local");
+    if let Some(slurm) = &job.slurm {
+        return format!("{machine}:{}", slurm.nodes);
+    }
     let simulated = if job.simulated { " (simulated)" } else { "" };
     match job.gpus.is_empty() {
         true => machine.to_string(),

@@ -3,10 +3,15 @@
 use jiff::Zoned;
 use nexus_api::machines::{InPool, MachineAction, MachineState};
 use nexus_api::service::Machine;
+use nexus_api::waiting::Waiting;
+use nexus_api::why::Why;
 
 use super::paint::Paint;
 use super::table::Table;
-use super::{place, text, time};
+use super::{place, slurm, text, time};
+
+/// Machines that are named one by one.
+const MOST_NAMED: usize = 8;
 
 /// One line each.
 pub fn list(machines: &[Machine], heads: bool, paint: Paint) -> String {
@@ -34,6 +39,9 @@ fn coloured(paint: Paint, state: &str) -> String {
 
 /// `4 x RTX 3090`; those of several models one after the other.
 fn gpus(machine: &Machine) -> String {
+    if let Some(slurm) = machine.pool.as_ref().and_then(|pool| pool.slurm.as_ref()) {
+        return slurm::gpus(slurm);
+    }
     let mut kinds: Vec<(String, usize)> = Vec::new();
     for gpu in &machine.gpus {
         let model = place::model(gpu);
@@ -59,6 +67,9 @@ fn about(pool: &InPool) -> String {
 /// `2 GPUs, 16 CPUs`
 pub fn there_is(machines: &[Machine]) -> String {
     let of = |machine: &Machine| {
+        if let Some(slurm) = machine.pool.as_ref().and_then(|pool| pool.slurm.as_ref()) {
+            return format!("{}: {}", machine.name, slurm::in_short(slurm));
+        }
         let gpus = text::counted(machine.gpus.len() as u64, "GPU");
         let busy = machine.gpus.iter().filter(|gpu| !gpu.jobs.is_empty()).count();
         let busy = if busy > 0 { format!(" ({busy} with jobs)") } else { String::new() };
@@ -69,11 +80,23 @@ pub fn there_is(machines: &[Machine]) -> String {
     if all.is_empty() { "no machine".into() } else { all.join("; ") }
 }
 
+/// Those that a job waits for, none of which takes jobs, each with its reason.
+pub fn not_ready(why: &Why) -> Vec<String> {
+    let Some(Waiting::Machines { .. }) = &why.job.waiting else { return vec![] };
+    let told = |machine: &Machine| {
+        let pool = machine.pool.as_ref().filter(|pool| pool.state != MachineState::Ready)?;
+        let detail = pool.detail.as_ref().map(|detail| format!(": {}", text::first_line(detail))).unwrap_or_default();
+        Some(format!("{} {}{detail}", machine.name, pool.state.word()))
+    };
+    why.machines.iter().filter_map(told).take(MOST_NAMED).collect()
+}
+
 /// All that is known of one.
 pub fn show(machine: &Machine, now: &Zoned, paint: Paint) -> String {
     let pool = machine.pool.clone().unwrap_or_default();
     let state = coloured(paint, pool.state.word());
     let since = pool.since.as_deref().map(|since| format!(" since {}", time::clock(since, now))).unwrap_or_default();
+    let slurm = pool.slurm.as_ref();
     let rows = [
         ("Machine", Some(paint.gpu(&machine.name))),
         ("State", Some(format!("{state}{since}"))),
@@ -88,6 +111,10 @@ pub fn show(machine: &Machine, now: &Zoned, paint: Paint) -> String {
         ("CPUs", Some(cpus(machine)).filter(|count| !count.is_empty())),
         ("Memory", pool.ram_mib.map(text::memory)),
         ("GPUs", Some(gpus(machine)).filter(|gpus| !gpus.is_empty()).or_else(|| machine.error.clone())),
+        ("Slurm", slurm.map(slurm::about)),
+        ("Partitions", slurm.map(slurm::partitions).filter(|lines| !lines.is_empty())),
+        ("Submits", slurm.map(slurm::submits)),
+        ("Limits", slurm.map(slurm::limits)),
         ("Jobs", Some(pool.jobs.join(" ")).filter(|jobs| !jobs.is_empty())),
         ("Added", pool.added_at.as_deref().map(|at| time::clock(at, now))),
     ];

@@ -22,6 +22,7 @@ pub mod samples;
 pub mod screens;
 pub mod show;
 pub mod simulate;
+pub mod slurm;
 pub mod status;
 pub mod sweep;
 pub mod sweep_csv;

@@ -70,6 +70,23 @@ pub fn sentence(waiting: &Waiting, capacity: Capacity, now: &Zoned) -> String {
         Waiting::Gpus(missing) => format!("needs {}: {}{}", gpus(missing), counts(missing), never(missing)),
         Waiting::Kept { job, at: Some(at) } => format!("room is kept for {job}, to start by {}", time::clock(at, now)),
         Waiting::Kept { job, at: None } => format!("room is kept for {job}, which waited long"),
+        Waiting::Slurm { machine, job, state, reason, meaning, start, .. } => {
+            let job = job.as_deref().map(|job| format!(" as {job}")).unwrap_or_default();
+            let start = start.as_deref().filter(|at| is_near(at, now));
+            let start = start.map(|at| format!(", expected at {}", at.replace('T', " "))).unwrap_or_default();
+            let meaning = meaning.as_deref().map(|meaning| format!(": {meaning}")).unwrap_or_default();
+            match (state.as_str(), reason.as_str()) {
+                ("REFUSED", reason) => format!("{machine} takes no more at the moment: {reason}"),
+                ("UNCLEAR", reason) => format!("{machine} was asked and did not answer: {reason}"),
+                ("", _) => format!("is given to {machine}"),
+                ("PENDING", "" | "None") => format!("waits in {machine}{job}"),
+                ("PENDING", reason) => format!("waits in {machine}{job}, {reason}{meaning}{start}"),
+                (state, _) => format!("is {state} in {machine}{job}"),
+            }
+        }
+        Waiting::ClusterFull { runs, most } => {
+            format!("{} in the cluster, which is to have {most} at most", text::counted((*runs).into(), "job"))
+        }
         Waiting::NoSuchCpus { need, exist } => format!("needs {}, there {}", cpus(*need), are_so_many(*exist)),
         Waiting::Cpus { need, free } => {
             format!("needs {}: {free} of {} free", cpus(*need), capacity.cpus.max(*free))
@@ -96,6 +113,12 @@ pub fn sentence(waiting: &Waiting, capacity: Capacity, now: &Zoned) -> String {
         Waiting::NoSuchMachines { class, .. } => format!("no machine is of {}", which(class.as_deref(), None)),
         Waiting::Next => "starts next".into(),
     }
+}
+
+/// Slurm's guess of a start, by the clock there. Of what waits for jobs without a limit it says a year.
+fn is_near(at: &str, now: &Zoned) -> bool {
+    let day = |text: &str| text.get(..10)?.parse::<jiff::civil::Date>().ok();
+    day(at).is_some_and(|day| (day - now.date()).get_days() <= 7)
 }
 
 /// `class big`, or the machine.
@@ -190,6 +213,8 @@ pub fn to_type(waiting: &Waiting, id: &str, paused: &[u16]) -> Option<String> {
         | Waiting::Delayed { .. }
         | Waiting::SweepFull { .. }
         | Waiting::Kept { .. }
+        | Waiting::Slurm { .. }
+        | Waiting::ClusterFull { .. }
         | Waiting::Stopping
         | Waiting::Next => {
             return None;

@@ -60,6 +60,7 @@ pub fn queued(id: &str) -> Job {
         reason: None,
         detail: None,
         waiting: None,
+        slurm: None,
         exit_code: None,
         signal: None,
         request: JobRequest::default(),

@@ -2,7 +2,7 @@
 
 use jiff::Zoned;
 use nexus_api::amount::Vram;
-use nexus_api::jobs::{Code, Job, JobDetail, JobRequest, Run, State};
+use nexus_api::jobs::{Code, Job, JobDetail, JobRequest, Run, SlurmJob, State};
 use nexus_api::screens::Screen;
 use nexus_api::values::mebibytes_text;
 
@@ -88,6 +88,11 @@ fn state(lines: &mut Lines, job: &Job, capacity: Capacity, now: &Zoned, paint: P
     lines.some("Exit code", job.exit_code.map(|code| code.to_string()).as_deref());
     lines.some("Signal", job.signal.map(signals::described).as_deref());
     lines.some("Machine", job.machine.as_deref());
+    let on_nodes = |slurm: &SlurmJob| match slurm.nodes.is_empty() {
+        true => slurm.job.clone(),
+        false => format!("{} on {}", slurm.job, slurm.nodes),
+    };
+    lines.some("Slurm", job.slurm.as_ref().map(on_nodes).as_deref());
     lines.some("Class", job.class.as_deref());
     lines.some("GPU", place::of_job(job).as_deref());
     lines.some("PID", job.pid.map(|pid| pid.to_string()).as_deref());

@@ -6,7 +6,7 @@ use nexus_api::machines::MachineState;
 use nexus_api::service::{Gpu, Machine, Status};
 
 use super::paint::Paint;
-use super::{gpus, outcome, place, text, time};
+use super::{gpus, outcome, place, slurm, text, time};
 
 /// Below this the disk is told about.
 const LITTLE_DISK_BYTES: u64 = 1 << 30;
@@ -17,7 +17,8 @@ pub fn status(status: &Status, now: &Zoned, paint: Paint) -> String {
         lines.push(String::new());
         lines.extend(of_machine(machine, status, now, paint));
     }
-    let cpu_jobs: Vec<&Job> = status.active.iter().filter(|job| job.request.amount().is_none()).collect();
+    let cpu_jobs: Vec<&Job> =
+        status.active.iter().filter(|job| job.request.amount().is_none()).filter(|job| job.waiting.is_none()).collect();
     if !cpu_jobs.is_empty() {
         lines.extend([String::new(), "CPU:".into()]);
         lines.extend(cpu_jobs.into_iter().flat_map(|job| job_lines(job, None, now, paint)));
@@ -50,6 +51,14 @@ fn head(status: &Status, now: &Zoned, paint: Paint) -> Vec<String> {
 fn of_machine(machine: &Machine, status: &Status, now: &Zoned, paint: Paint) -> Vec<String> {
     let whose = if status.machines.len() > 1 { format!(" of {}", machine.name) } else { String::new() };
     let state = standing(machine, paint);
+    if let Some(slurm) = machine.pool.as_ref().and_then(|pool| pool.slurm.as_ref()) {
+        let state = state.map(|state| format!("{state}; ")).unwrap_or_default();
+        let mut lines = vec![format!("Slurm{whose}: {state}{}", slurm::in_short(slurm))];
+        let is_there = |job: &&Job| job.machine.as_ref() == Some(&machine.name) && job.waiting.is_none();
+        let jobs = status.active.iter().filter(is_there).filter(|job| !job.request.amount().is_none());
+        lines.extend(jobs.flat_map(|job| job_lines(job, None, now, paint)));
+        return lines;
+    }
     if machine.gpus.is_empty()
         && let Some(state) = &state
     {
@@ -111,7 +120,9 @@ fn gpu_lines(gpu: &Gpu, status: &Status, now: &Zoned, paint: Paint) -> Vec<Strin
 
 /// `share` is what it holds of the GPU that it is shown under, where it has not all of it.
 fn job_lines(job: &Job, share: Option<String>, now: &Zoned, paint: Paint) -> Vec<String> {
-    let several = (job.gpus.len() > 1).then(|| place::gpu_words(&job.gpus));
+    let several = (job.gpus.len() > 1).then(|| place::gpu_words(&job.gpus)).filter(|_| job.slurm.is_none());
+    let in_cluster = job.slurm.as_ref().map(|slurm| format!("{} on {}", slurm.job, slurm.nodes));
+    let several = several.or(in_cluster);
     let also: Vec<String> = several.into_iter().chain(share).collect();
     let also = if also.is_empty() { String::new() } else { format!(" ({})", also.join(", ")) };
     let mut lines = vec![

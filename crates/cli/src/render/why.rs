@@ -9,7 +9,7 @@ use nexus_api::why::Why;
 
 use super::paint::Paint;
 use super::reason::{self, Capacity};
-use super::{failure, gpus, machines, outcome, place, show, text, time};
+use super::{failure, gpus, machines, outcome, place, show, slurm, text, time};
 
 /// Column of the values.
 const VALUE_COLUMN: usize = 12;
@@ -24,6 +24,7 @@ pub fn why(why: &Why, now: &Zoned, paint: Paint) -> String {
     let job = &why.job;
     let head = match job.state {
         State::Held | State::Queued => paint.state(&waiting(why, now)),
+        State::Starting if job.waiting.is_some() => paint.state(&waiting(why, now)),
         State::Starting | State::Running | State::Copying => does_not_wait(job, now, paint),
         State::Completed | State::Failed | State::Killed => ended(job, now, paint),
     };
@@ -31,6 +32,7 @@ pub fn why(why: &Why, now: &Zoned, paint: Paint) -> String {
     answer.rows("Command", &[paint.command(&text::hanging(&job.command, VALUE_COLUMN))]);
     match job.state {
         State::Held | State::Queued => of_waiting(&mut answer, why, now),
+        State::Starting if job.waiting.is_some() => of_waiting(&mut answer, why, now),
         State::Copying => answer.typed(&[
             (format!("nexus results {}", job.id), "to see how far the copy is, and wait for it".into()),
             (format!("nexus kill {}", job.id), "to give up the copy; the job has completed then".into()),
@@ -113,6 +115,7 @@ fn of_waiting(answer: &mut Answer, why: &Why, now: &Zoned) {
     answer.rows("There is", &[machines::there_is(&why.machines)]);
     answer.rows("Held by", &holders(&why.holders, now, answer.paint));
     answer.rows("Not free", &not_free(why, answer.paint));
+    answer.rows("Not ready", &machines::not_ready(why));
     if let Some(run) = why.runs.last()
         && let Some(end) = &run.outcome
     {
@@ -204,6 +207,8 @@ fn to_type_while_waiting(waiting: &Waiting, why: &Why) -> Vec<(String, String)> 
             line(format!("nexus edit {id} --time 30m"), "to let it start where it is gone in time"),
             line(format!("nexus first {id}"), "to put it before that one"),
         ],
+        Waiting::Slurm { machine, .. } => slurm::to_type(machine, id),
+        Waiting::ClusterFull { .. } => vec![line("nexus machine ls".into(), "to see what is there"), remove],
         Waiting::NoSuchCpus { exist, .. } => {
             vec![line(format!("nexus edit {id} --cpus {exist}"), NEVER), remove]
         }

@@ -1,5 +1,6 @@
 //! What the engine does about machines: takes them in, hears how they are, and asks things of them.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -14,6 +15,7 @@ use nexus_core::ids::{ClassId, MachineId};
 use nexus_core::machine::{Machine, Standing};
 use nexus_core::run::Run;
 use nexus_node::RunPlace;
+use nexus_node::slurm::Options;
 
 use super::{Engine, Message, Turn, Watch};
 use crate::backend::Backend;
@@ -24,7 +26,7 @@ use crate::config::Config;
 use crate::gpus::Gpus;
 use crate::mirrors::Ended;
 use crate::names::DEFAULT_CLASS;
-use crate::pool::{LineState, Member};
+use crate::pool::{InCluster, LineState, Member};
 use crate::store::MachineRow;
 
 /// What is the same for every call.
@@ -45,7 +47,7 @@ pub struct Calls {
 
 /// Calls a machine of a simulation.
 #[cfg(test)]
-pub type Simulator = Arc<dyn Fn(MachineId, Sink) -> Box<dyn crate::backend::Simulated> + Send + Sync>;
+pub type Simulator = Arc<dyn Fn(MachineId, bool, Sink) -> Box<dyn crate::backend::Simulated> + Send + Sync>;
 
 impl Calls {
     pub fn new(home: &Home, service: String, engine: Sender<Message>, config: &Config) -> Calls {
@@ -72,7 +74,10 @@ impl Calls {
 
 /// A machine to be, its address and names checked.
 pub struct AddMachine {
-    pub address: Address,
+    /// None for a cluster whose programs are on the service's host.
+    pub address: Option<Address>,
+    /// How jobs are submitted, where it is a cluster.
+    pub slurm: Option<Options>,
     pub name: String,
     pub class: Option<String>,
     pub home: Option<String>,
@@ -95,7 +100,9 @@ impl Engine {
         let machine = self.pool.names.machine_or_next(&new.name);
         let coming = turn.batch.machines.iter().any(|row| row.id == machine);
         if coming || self.pool.members.contains_key(&machine) {
-            let address = self.pool.member(machine).and_then(|member| member.address.clone());
+            let member = self.pool.member(machine);
+            let here = || member.and_then(|member| member.cluster.as_ref()).map(|_| "Slurm on this host".to_string());
+            let address = member.and_then(|member| member.address.clone()).or_else(here);
             return Err(Problem::MachineExists { name: new.name, address });
         }
         let class = self.class(new.class.as_deref().unwrap_or(DEFAULT_CLASS), turn);
@@ -118,7 +125,8 @@ impl Engine {
         turn.batch.machines.push(MachineRow {
             id: machine,
             name: new.name,
-            address: Some(new.address.to_string()),
+            address: new.address.map(|address| address.to_string()),
+            slurm: new.slurm,
             home: new.home,
             simulated: new.simulated,
             standing,
@@ -192,15 +200,24 @@ impl Engine {
 
     /// Begins to call a machine of the pool. Until it answers nothing runs there, and nothing is known of it.
     pub(super) fn call(&mut self, row: MachineRow) {
-        let Some(address) = row.address.as_deref().and_then(Address::parse) else { return };
+        let address = row.address.as_deref().and_then(Address::parse);
+        if address.is_none() && row.slurm.is_none() {
+            return;
+        }
+        let own_home = || self.home.dir.to_string_lossy().into_owned();
         let way = Way {
             name: row.name.clone(),
             reached: self.calls.reached.clone(),
-            address,
             ssh_args: self.calls.ssh_args.clone(),
             controls: self.calls.controls.clone(),
-            home: row.home.clone(),
-            service: self.calls.service.clone(),
+            home: row.home.clone().or_else(|| address.is_none().then(own_home)),
+            // Clusters that are reached over one login node have a node each.
+            service: match row.slurm {
+                Some(_) => format!("{}.{}", self.calls.service, row.name),
+                None => self.calls.service.clone(),
+            },
+            slurm: row.slurm.clone(),
+            address,
             snapshots: self.calls.snapshots.clone(),
             simulated: row.simulated > 0,
             poll: self.specs.config.gpus_of(&row.name).poll,
@@ -213,7 +230,7 @@ impl Engine {
         });
         #[cfg(test)]
         if let Some(simulated) = &self.calls.simulated {
-            let backend = Backend::Simulated(simulated(id, sink));
+            let backend = Backend::Simulated(simulated(id, row.slurm.is_some(), sink));
             return self.is_called(row, backend);
         }
         let remote = match Remote::call(way, sink) {
@@ -236,6 +253,7 @@ impl Engine {
             machine,
             backend,
             line: LineState::Calling(Step::Connecting),
+            cluster: row.slurm.map(|options| InCluster { options, known: None, away: None, told: BTreeMap::new() }),
             poll: None,
         };
         self.pool.members.insert(row.id, member);
@@ -265,7 +283,7 @@ impl Engine {
                 member.poll = None;
                 let simulated = member.gpus.are_simulated();
                 member.line = LineState::Up { hello, round_trip, since: clock::now() };
-                // Without its GPUs it is only half there: the first reading follows at once.
+                // Without its GPUs it is only half there: the first reading follows at once; so for a cluster.
                 if simulated {
                     self.is_there(machine, turn, watch);
                 }
@@ -276,6 +294,7 @@ impl Engine {
                     self.is_there(machine, turn, watch);
                 }
             }
+            News::Slurm(news) => self.slurm_news(machine, news, turn, watch),
             News::Report(report) => {
                 for message in super::messages(report) {
                     self.take(message, turn, watch);
@@ -303,7 +322,7 @@ impl Engine {
     }
 
     /// It is reached, and what it has is known: from here on it takes jobs, and those on it are looked for.
-    fn is_there(&mut self, machine: MachineId, turn: &mut Turn, watch: &mut Watch) {
+    pub(super) fn is_there(&mut self, machine: MachineId, turn: &mut Turn, watch: &mut Watch) {
         if let Some(member) = self.pool.members.get_mut(&machine) {
             member.machine.reachable = true;
         }
@@ -377,7 +396,7 @@ impl Engine {
         }
     }
 
-    fn tell_machine(&self, machine: MachineId) {
+    pub(super) fn tell_machine(&self, machine: MachineId) {
         if let Some(member) = self.pool.member(machine) {
             self.events.publish(nexus_api::events::What::Machine { name: member.name.clone() });
         }

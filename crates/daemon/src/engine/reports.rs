@@ -39,6 +39,7 @@ fn reports(report: NodeReport) -> Vec<Report> {
         }
         // Whether it ran before is the engine's to know.
         NodeReport::NotStarted { run } => vec![Report::NotStarted { run, ran: false }],
+        NodeReport::Underway { run } => vec![Report::Underway { run }],
         NodeReport::Claimed { run } => vec![Report::Ended { run, outcome: Outcome::NeverStarted, at: now }],
         NodeReport::StartFailed { run, error } => {
             vec![Report::Ended { run, outcome: Outcome::MachineError { error }, at: now }]

@@ -70,7 +70,7 @@ impl Engine {
         let (mut chosen, mut names) = (Vec::new(), BTreeSet::new());
         let mut known = self.pool.names.clone();
         for new in machines {
-            let (name, address) = (new.name.clone(), new.address.to_string());
+            let (name, address) = (new.name.clone(), new.address.as_ref().map(ToString::to_string));
             if !names.insert(name.clone()) {
                 let want = "each machine once".into();
                 return Err(Problem::BadField { field: "machines".into(), value: name, want });
@@ -81,7 +81,7 @@ impl Engine {
             let before = self.pool.member(id).map(|member| member.address.clone()).or(coming);
             let new = match before {
                 None => Some(new),
-                Some(before) if before.as_deref() == Some(&address) => None,
+                Some(before) if before == address => None,
                 Some(before) => return Err(Problem::MachineExists { name, address: before }),
             };
             chosen.push(Chosen { id, name, new });

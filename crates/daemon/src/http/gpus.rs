@@ -66,7 +66,7 @@ pub fn machines(world: &World, pool: &Pool) -> Vec<Machine> {
         name: member.name.clone(),
         cpus: member.machine.cpus,
         gpus: gpus_of(&member.machine, world, member),
-        error: member.gpus.error().filter(|_| member.machine.reachable),
+        error: member.gpus.error().filter(|_| member.machine.reachable && member.cluster.is_none()),
         pool: pool.is_more_than_one().then(|| super::machines::standing(member, world, pool)),
     };
     pool.members.values().map(view).collect()

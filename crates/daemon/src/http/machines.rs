@@ -15,7 +15,7 @@ use nexus_core::world::World;
 
 use super::extract::{Path, Sent};
 use super::problem::Failed;
-use super::{App, Shared, gpus};
+use super::{App, Shared, gpus, slurm};
 use crate::backend::ssh::Step;
 use crate::backend::ssh::address::{Address, WANT, is_machine_name};
 use crate::engine::{AddMachine, Message, SetUpOrder};
@@ -127,14 +127,18 @@ fn checked(new: NewMachine) -> Result<AddMachine, Problem> {
         value: format!("{value:?}"),
         want: want.into(),
     };
-    let address = Address::parse(&new.address).ok_or_else(|| bad("address", &new.address, WANT))?;
+    let slurm = new.slurm.clone().map(slurm::checked).transpose()?;
+    let address = match new.address.is_empty() && slurm.is_some() {
+        true => None,
+        false => Some(Address::parse(&new.address).ok_or_else(|| bad("address", &new.address, WANT))?),
+    };
     let unnamed = || bad("name", &new.address, "a name for it: --name NAME, of letters, digits, dots and dashes");
     let name = match &new.name {
         Some(name) if is_machine_name(name) => name.clone(),
         Some(name) => {
             return Err(bad("name", name, "letters, digits, dots and dashes, beginning with a letter or digit"));
         }
-        None => address.name().map(String::from).ok_or_else(unnamed)?,
+        None => address.as_ref().and_then(Address::name).map(String::from).ok_or_else(unnamed)?,
     };
     if let Some(class) = &new.class {
         checks::word("class", class)?;
@@ -142,10 +146,13 @@ fn checked(new: NewMachine) -> Result<AddMachine, Problem> {
     if let Some(home) = new.home.as_ref().filter(|home| home.is_empty() || home.chars().any(char::is_control)) {
         return Err(bad("home", home, "a folder there, as in /data/ann/nexus"));
     }
+    if new.simulate_gpus > 0 && slurm.is_some() {
+        return Err(bad("simulate-gpus", &new.simulate_gpus.to_string(), "0: a cluster has what Slurm says"));
+    }
     if new.simulate_gpus > MOST_SIMULATED {
         return Err(bad("simulate-gpus", &new.simulate_gpus.to_string(), &format!("at most {MOST_SIMULATED}")));
     }
-    Ok(AddMachine { address, name, class: new.class, home: new.home, simulated: new.simulate_gpus })
+    Ok(AddMachine { address, slurm, name, class: new.class, home: new.home, simulated: new.simulate_gpus })
 }
 
 impl App {
@@ -220,8 +227,9 @@ pub(super) fn standing(member: &Member, world: &World, pool: &Pool) -> InPool {
         round_trip_ms: round_trip,
         since: since.map(clock::rfc3339),
         again_at: again_at.map(clock::rfc3339),
-        added_at: member.address.as_ref().map(|_| clock::rfc3339(member.added_at)),
+        added_at: (known.id != MachineId::LOCAL).then(|| clock::rfc3339(member.added_at)),
         jobs: jobs.map(|run| run.id.job.to_string()).collect(),
+        slurm: member.cluster.as_ref().map(|cluster| slurm::told(cluster, known.id, world)),
     }
 }
 
@@ -251,6 +259,9 @@ fn being_set_up(
 }
 
 fn line(known: &Known, member: &Member) -> (MachineState, Option<String>, Option<String>) {
+    if let Some((trouble, _)) = member.cluster.as_ref().and_then(|cluster| cluster.away.as_ref()) {
+        return (MachineState::Unreachable, Some(trouble.why.clone()), trouble.hint.clone());
+    }
     match &member.line {
         LineState::Own => (MachineState::Ready, None, None),
         LineState::Up { hello, .. } if known.reachable && hello.bash.is_none() => {
@@ -258,6 +269,9 @@ fn line(known: &Known, member: &Member) -> (MachineState, Option<String>, Option
             (MachineState::Ready, Some(told), Some("install bash there if they are more than sh can read".into()))
         }
         LineState::Up { .. } if known.reachable => (MachineState::Ready, None, None),
+        LineState::Up { .. } if member.cluster.is_some() => {
+            (MachineState::Connecting, Some("Slurm is asked what there is".into()), None)
+        }
         LineState::Up { .. } => (MachineState::Connecting, Some("its GPUs are being read".into()), None),
         LineState::Calling(Step::Connecting) => (MachineState::Connecting, None, None),
         LineState::Calling(Step::Sending { done, of }) => {

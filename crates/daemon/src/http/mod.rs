@@ -28,6 +28,7 @@ mod results;
 mod screens;
 mod service;
 mod service_log;
+mod slurm;
 mod stream;
 mod sweeps;
 mod tags;
@@ -226,10 +227,14 @@ impl App {
         if ids.is_empty() {
             return Ok(BTreeMap::new());
         }
-        self.explain(move |_, pool, explainer| {
+        self.explain(move |world, pool, explainer| {
             let answer = |id: String| {
-                let waiting = explainer.job(id.parse::<JobId>().ok()?)?;
-                Some((id, words::waiting(&waiting, &pool.names)))
+                let job = id.parse::<JobId>().ok()?;
+                let waiting = match explainer.job(job) {
+                    Some(waiting) => words::waiting(&waiting, &pool.names),
+                    None => pool.elsewhere(world.job(job)?.state.run()?)?,
+                };
+                Some((id, waiting))
             };
             ids.into_iter().filter_map(answer).collect()
         })

@@ -298,6 +298,8 @@ mod tests {
             Failure::Timeout,
             Failure::Dependency { parent: "abc".parse().unwrap() },
             Failure::Lost,
+            Failure::Preempted,
+            Failure::Cancelled,
             Failure::StartError,
             Failure::SessionClosed,
             Failure::GpuOom,

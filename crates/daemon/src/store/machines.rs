@@ -4,6 +4,7 @@ use nexus_core::event::Event;
 use nexus_core::ids::{ClassId, JobId, MachineId};
 use nexus_core::machine::{Quarantine, SetUp, Standing};
 use nexus_core::time::Time;
+use nexus_node::slurm::Options;
 use rusqlite::{Row, params};
 
 use super::write::Writer;
@@ -14,10 +15,12 @@ use super::{Store, StoreError};
 pub struct MachineRow {
     pub id: MachineId,
     pub name: String,
-    /// None: the service's own host.
+    /// None: the service's own host, or a cluster whose programs are there.
     pub address: Option<String>,
     pub home: Option<String>,
     pub simulated: u16,
+    /// How jobs are submitted there, where it is a cluster.
+    pub slurm: Option<Options>,
     pub standing: Standing,
     pub added_at: Time,
     pub removed: bool,
@@ -29,7 +32,7 @@ impl Store {
         self.db
             .prepare_cached(
                 "SELECT n, name, address, home, simulated, class, paused, quarantine, leaving, added_at,
-                        removed_at IS NOT NULL, setup FROM machines ORDER BY n",
+                        removed_at IS NOT NULL, setup, slurm FROM machines ORDER BY n",
             )
             .and_then(|mut found| found.query_map([], machine)?.collect())
             .map_err(|source| self.read_error(source))
@@ -92,8 +95,9 @@ impl Writer<'_> {
 
     fn added(&self, row: &MachineRow, standing: &Standing) -> rusqlite::Result<usize> {
         self.run(
-            "INSERT INTO machines (n, name, address, home, simulated, class, added_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-             ON CONFLICT (n) DO UPDATE SET address = excluded.address, home = excluded.home,
+            "INSERT INTO machines (n, name, address, home, simulated, class, added_at, slurm)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+             ON CONFLICT (n) DO UPDATE SET address = excluded.address, home = excluded.home, slurm = excluded.slurm,
                 simulated = excluded.simulated, class = excluded.class, added_at = excluded.added_at, paused = 0,
                 quarantine = NULL, leaving = 0, setup = NULL, removed_at = NULL",
             params![
@@ -103,7 +107,8 @@ impl Writer<'_> {
                 row.home,
                 row.simulated,
                 standing.class.map(|class| class.0),
-                row.added_at.0
+                row.added_at.0,
+                row.slurm.as_ref().map(|options| serde_json::to_string(options).expect("options are plain data")),
             ],
         )
     }
@@ -122,6 +127,7 @@ fn machine(row: &Row) -> rusqlite::Result<MachineRow> {
         address: row.get(2)?,
         home: row.get(3)?,
         simulated: row.get(4)?,
+        slurm: row.get::<_, Option<String>>(12)?.and_then(|text| serde_json::from_str(&text).ok()),
         standing: Standing {
             class: row.get::<_, Option<u32>>(5)?.map(ClassId),
             set_up: set_up.as_deref().and_then(set_up_of),

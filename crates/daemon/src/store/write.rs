@@ -311,6 +311,7 @@ impl<'a> Writer<'a> {
         let (retries, failures) = match why {
             Requeue::Retry => (1, "0"),
             Requeue::StartFailed => (0, "start_failures + 1"),
+            Requeue::Preempted => (0, "0"),
         };
         let sql = format!(
             "UPDATE jobs SET state = 'queued', started_at = NULL, not_before = ?2, retries_used = retries_used + ?3,

@@ -7,7 +7,7 @@
 //! ```
 
 mod combine;
-mod deadline;
+
 pub mod locks;
 mod nvml;
 mod owners;

@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::deadline;
 use super::locks::Locks;
 use super::owners::{self, Listed};
 use super::{GpuSeen, GpuState, Vitals};
+use crate::deadline;
 
 pub const PROGRAM: &str = "nvidia-smi";
 

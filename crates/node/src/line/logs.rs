@@ -73,7 +73,11 @@ fn put(out: &mut impl Write, kind: u8, bytes: &[u8]) -> io::Result<()> {
     out.write_all(bytes)
 }
 
+/// None where others write unseen.
 fn watch(dir: &Path) -> Option<OwnedFd> {
+    if crate::home::is_network(dir) {
+        return None;
+    }
     let watch = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC).ok()?;
     use inotify::WatchFlags as Flags;
     inotify::add_watch(&watch, dir, Flags::MODIFY | Flags::CREATE | Flags::MOVED_TO).ok()?;

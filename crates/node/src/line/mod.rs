@@ -15,7 +15,6 @@ mod copies;
 mod frames;
 mod lock;
 mod log_copy;
-mod login;
 mod logs;
 mod outgoing;
 pub mod serve;

@@ -26,14 +26,15 @@ use super::client::STACK;
 use super::frames::{self, Frame, invalid};
 use super::lock::{self, LockError};
 use super::outgoing::Outgoing;
-use super::starts::Starts;
+use super::starts::{Doer, Starts};
 use super::streams::{self, Roots};
 use super::words::{FromNode, ToNode};
-use super::{about, copies, login};
+use super::{about, copies};
 use crate::gpu::{Watcher, WatcherConfig};
 use crate::node::{Node, NodeError};
+use crate::slurm::{self, Submitter};
 use crate::words::NodeConfig;
-use crate::{home, processes, signals};
+use crate::{Containment, home, login, processes, signals};
 
 /// More at once no service needs; each is a thread.
 const MOST_STREAMS: usize = 256;
@@ -48,6 +49,8 @@ pub struct ServeOptions {
     pub poll: Duration,
     /// Look at no GPUs: the service makes some up.
     pub simulate: bool,
+    /// Submit to Slurm instead of running here.
+    pub slurm: Option<slurm::Options>,
     /// Program and arguments that end up in [`crate::launcher::main`].
     pub launcher: Vec<OsString>,
     /// How long the login shell may take to tell its environment.
@@ -60,6 +63,7 @@ impl ServeOptions {
             home,
             poll: Duration::from_secs(5),
             simulate: false,
+            slurm: None,
             launcher: vec!["/proc/self/exe".into(), "__launcher".into()],
             login_limit: Duration::from_secs(10),
         }
@@ -144,7 +148,7 @@ fn serve(options: ServeOptions) -> Result<(), ServeError> {
     signals::wake_on_end(wake.try_clone().map_err(system("make an eventfd"))?);
     let ending = Arc::new(Ending { wake, why: Mutex::default() });
     let boot_id = processes::boot_id().map_err(system("read which boot of the machine this is"))?;
-    let home = open_home(&options.home)?;
+    let home = open_home(&options.home, options.slurm.is_some())?;
     // The home is an absolute path by now; no other folder is held for as long as the node lives.
     std::env::set_current_dir("/").map_err(system("leave its folder"))?;
     let lock = lock::take(&home.dir.join("node.lock"), &boot_id).map_err(|error| match error {
@@ -152,16 +156,17 @@ fn serve(options: ServeOptions) -> Result<(), ServeError> {
         held => ServeError::Lock(held),
     })?;
     let outgoing = Arc::new(Outgoing::default());
-    let node = open_node(&home, &options, lock, sink(&outgoing, &ending, FromNode::Report))?;
-    let hello = about::hello(&home, &node.containment(), &boot_id);
+    let (doer, containment) = open_doer(&home, &options, lock, &outgoing, &ending)?;
+    let hello = about::hello(&home, &containment, &boot_id);
     let hello = frames::message(&FromNode::Hello(Box::new(hello))).map_err(system("say who it is"))?;
     let tells = sink(&outgoing, &ending, |told| told);
     let readings = sink(&outgoing, &ending, FromNode::Gpus);
     let shared = Arc::new(Shared {
         channels: Channels::new(outgoing.clone(), Side::Node),
         outgoing,
-        starts: Starts::new(node, home.code(), tells),
-        watcher: (!options.simulate).then(|| Watcher::start(WatcherConfig { poll: options.poll }, readings)),
+        starts: Starts::new(doer, home.code(), tells),
+        watcher: (!options.simulate && options.slurm.is_none())
+            .then(|| Watcher::start(WatcherConfig { poll: options.poll }, readings)),
         roots: Roots(vec![home.default_log_dir(), home.checkpoints(), home.results()]),
     });
     let first = [frames::MAGIC, &hello].concat();
@@ -177,7 +182,10 @@ fn serve(options: ServeOptions) -> Result<(), ServeError> {
     })?;
     let (ended, knowing) = (ending.clone(), shared.clone());
     spawn("nexus-login", move || knowing.log_in(options.login_limit, &ended))?;
-    spawn("nexus-copies", copies::clear_old)?;
+    // Jobs that wait in Slurm's queue begin by the copy that they were submitted with.
+    if options.slurm.is_none() {
+        spawn("nexus-copies", copies::clear_old)?;
+    }
     wait_for(&ending.wake);
     shared.starts.close();
     ending.why.lock().expect("a plain value").take().map_or(Ok(()), Err)
@@ -219,9 +227,10 @@ fn take_over_line() -> io::Result<(File, File)> {
     Ok((input, output))
 }
 
-fn open_home(folder: &Path) -> Result<Home, ServeError> {
-    let home = home::node_home(folder)
-        .map_err(|error| ServeError::Home { path: folder.to_owned(), source: io::Error::other(error) })?;
+/// `is_shared`: what lies in it is for other machines too.
+fn open_home(folder: &Path, is_shared: bool) -> Result<Home, ServeError> {
+    let found = if is_shared { home::shared_home(folder) } else { home::node_home(folder) };
+    let home = found.map_err(|error| ServeError::Home { path: folder.to_owned(), source: io::Error::other(error) })?;
     for dir in [home.dir.as_path(), home.socket_dir()] {
         make_private(dir).map_err(|source| ServeError::Home { path: dir.to_owned(), source })?;
     }
@@ -241,10 +250,29 @@ fn make_private(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn open_node(home: &Home, options: &ServeOptions, lock: File, sink: crate::words::Sink) -> Result<Node, ServeError> {
+/// The part that runs jobs: on this machine, or by Slurm.
+fn open_doer(
+    home: &Home,
+    options: &ServeOptions,
+    lock: File,
+    outgoing: &Arc<Outgoing>,
+    ending: &Arc<Ending>,
+) -> Result<(Doer, Containment), ServeError> {
+    if let Some(slurm) = &options.slurm {
+        let tell: Arc<dyn Fn(slurm::Said) + Send + Sync> = Arc::from(sink(outgoing, ending, |said| match said {
+            slurm::Said::Report(report) => FromNode::Report(report),
+            slurm::Said::News(news) => FromNode::Slurm(news),
+        }));
+        let submitter = Submitter::start(&home.dir, slurm.clone(), lock, tell)
+            .map_err(|source| ServeError::System { operation: "open the folder for Slurm", source })?;
+        return Ok((Doer::Cluster(submitter), Containment::Session));
+    }
     let config =
         NodeConfig { reports: home.reports(), launcher: options.launcher.clone(), cgroups: true, guard: Some(lock) };
-    Node::open(config, sink).map_err(|node| ServeError::Node { node })
+    let node =
+        Node::open(config, sink(outgoing, ending, FromNode::Report)).map_err(|node| ServeError::Node { node })?;
+    let containment = node.containment();
+    Ok((Doer::Machine(node), containment))
 }
 
 impl Shared {
@@ -277,7 +305,7 @@ impl Shared {
             ToNode::Observe { runs } => self.starts.observe(runs),
             ToNode::Stop { runs } => self.starts.stop(runs),
             ToNode::CodeSent { content, error } => self.starts.code_came(&content, error),
-            ToNode::Clear { runs, leftovers } => self.starts.with_node(|node| node.clear(runs, leftovers)),
+            ToNode::Clear { runs, leftovers } => self.starts.clear(runs, leftovers),
             ToNode::Poll { every_ms, now } => {
                 if let Some(watcher) = &self.watcher {
                     watcher.set_poll(Duration::from_millis(every_ms.max(1)));

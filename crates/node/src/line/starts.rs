@@ -10,9 +10,10 @@ use nexus_api::jobs::Code;
 use nexus_api::run_dir::RunSpec;
 use nexus_core::ids::RunId;
 
-use super::login::{Variables, merged};
 use super::words::{FromNode, part_of};
+use crate::login::{Variables, merged};
 use crate::node::Node;
+use crate::slurm::Submitter;
 use crate::words::{Report, RunPlace};
 
 /// Contents that may be much the same as one that is wanted: the newest.
@@ -28,9 +29,45 @@ pub struct Starts {
     tell: Tell,
 }
 
+/// Who does what is asked.
+pub enum Doer {
+    Machine(Node),
+    Cluster(Submitter),
+}
+
+impl Doer {
+    fn start(&self, runs: Vec<RunSpec>) {
+        match self {
+            Doer::Machine(node) => node.start(runs),
+            Doer::Cluster(submitter) => submitter.start_runs(runs),
+        }
+    }
+
+    fn observe(&self, runs: Vec<RunPlace>) {
+        match self {
+            Doer::Machine(node) => node.observe(runs),
+            Doer::Cluster(submitter) => submitter.observe(runs),
+        }
+    }
+
+    fn stop(&self, runs: Vec<RunPlace>) {
+        match self {
+            Doer::Machine(node) => node.stop(runs),
+            Doer::Cluster(submitter) => submitter.stop(runs),
+        }
+    }
+
+    fn clear(&self, runs: Vec<RunPlace>, leftovers: bool) {
+        match self {
+            Doer::Machine(node) => node.clear(runs, leftovers),
+            Doer::Cluster(submitter) => submitter.clear(runs),
+        }
+    }
+}
+
 struct Books {
     /// None once it is closed.
-    node: Option<Node>,
+    doer: Option<Doer>,
     login_env: Option<Variables>,
     waiting: Vec<RunSpec>,
     /// Contents that were asked for.
@@ -38,8 +75,8 @@ struct Books {
 }
 
 impl Starts {
-    pub fn new(node: Node, code: PathBuf, tell: Tell) -> Starts {
-        let books = Books { node: Some(node), login_env: None, waiting: Vec::new(), wanted: BTreeSet::new() };
+    pub fn new(doer: Doer, code: PathBuf, tell: Tell) -> Starts {
+        let books = Books { doer: Some(doer), login_env: None, waiting: Vec::new(), wanted: BTreeSet::new() };
         Starts { books: Mutex::new(books), code, tell }
     }
 
@@ -105,8 +142,8 @@ impl Starts {
                 (None, true) => books.waiting.push(spec),
             }
         }
-        if let Some(node) = books.node.as_ref().filter(|_| !ready.is_empty()) {
-            node.start(ready);
+        if let Some(doer) = books.doer.as_ref().filter(|_| !ready.is_empty()) {
+            doer.start(ready);
         }
     }
 
@@ -128,8 +165,8 @@ impl Starts {
     pub fn observe(&self, mut runs: Vec<RunPlace>) {
         let books = self.books();
         runs.retain(|place| !books.is_waiting(place.run));
-        if let Some(node) = &books.node {
-            node.observe(runs);
+        if let Some(doer) = &books.doer {
+            doer.observe(runs);
         }
     }
 
@@ -137,21 +174,21 @@ impl Starts {
     pub fn stop(&self, runs: Vec<RunPlace>) {
         let mut books = self.books();
         books.waiting.retain(|spec| !runs.iter().any(|place| is(spec, place.run)));
-        if let Some(node) = &books.node {
-            node.stop(runs);
+        if let Some(doer) = &books.doer {
+            doer.stop(runs);
         }
     }
 
-    pub fn with_node(&self, ask: impl FnOnce(&Node)) {
-        if let Some(node) = &self.books().node {
-            ask(node);
+    pub fn clear(&self, runs: Vec<RunPlace>, leftovers: bool) {
+        if let Some(doer) = &self.books().doer {
+            doer.clear(runs, leftovers);
         }
     }
 
     /// Runs go on; those that waited never began.
     pub fn close(&self) {
-        let node = self.books().node.take();
-        drop(node);
+        let doer = self.books().doer.take();
+        drop(doer);
     }
 }
 

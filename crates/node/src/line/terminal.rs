@@ -5,12 +5,13 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use nexus_api::run_dir::SLURM_JOB;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::channel::Channel;
 use super::words::REACHED;
-use crate::inspect::{Seen, inspect};
-use crate::rendezvous;
+use crate::inspect::{Seen, inspect, inspect_from_afar};
+use crate::{rendezvous, slurm};
 
 /// A run that is on its way says within this time where its terminal is.
 const START_LIMIT: Duration = Duration::from_secs(10);
@@ -74,12 +75,21 @@ fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
+/// On this machine, or on the compute node where it is.
+fn connect(dir: &Path, name: &str) -> io::Result<UnixStream> {
+    slurm::reach_terminal(dir, name).unwrap_or_else(|| rendezvous::connect(name))
+}
+
 /// The shim of a run that lives or is about to; none if nobody wants it any more.
 fn reach(channel: &Channel, dir: &Path) -> io::Result<Option<UnixStream>> {
     let until = Instant::now() + START_LIMIT;
     loop {
-        let error = match inspect(dir) {
-            Ok(Seen::Alive(started)) => match started.terminal.as_deref().map(rendezvous::connect) {
+        let in_cluster = dir.join(SLURM_JOB).exists();
+        let seen = if in_cluster { inspect_from_afar(dir) } else { inspect(dir) };
+        let error = match seen {
+            Ok(Seen::Alive(started)) => match started.terminal.as_deref().map(|name| connect(dir, name)) {
+                // srun has tried for long enough.
+                Some(Err(error)) if in_cluster => return Err(error),
                 Some(Ok(stream)) => return Ok(Some(stream)),
                 Some(Err(error)) => error.to_string(),
                 None => return Err(io::Error::other("it was started by an older nexus")),

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gpu::Reading;
 use crate::left::Sources;
+use crate::slurm::SlurmNews;
 use crate::words::{Report, RunPlace};
 
 /// What the service says. The first four are the calls of [`crate::Node`]; what comes of them is reported.
@@ -82,6 +83,8 @@ pub enum FromNode {
     },
     /// At every poll; never with simulated GPUs.
     Gpus(Reading),
+    /// Of a cluster.
+    Slurm(SlurmNews),
     /// So many more bytes may be sent on this channel.
     Grant {
         channel: u32,

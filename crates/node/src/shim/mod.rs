@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nexus_api::results::Found;
-use nexus_api::run_dir::{Cause, ExitRecord, ExitStatus, FORMAT, RunSpec, ShimMessage, Started};
+use nexus_api::run_dir::{Cause, ExitRecord, ExitStatus, FENCED, FORMAT, RunSpec, ShimMessage, Started};
 use nexus_api::variables::Hidden;
 
 use self::failure::Failure;
@@ -52,7 +52,7 @@ use self::time_limit::Limits;
 use self::title::Title;
 use self::tree::Tree;
 use self::viewers::Viewers;
-use self::watch::{End, Watch};
+use self::watch::{End, Fence, Watch};
 use crate::gpu::locks::{Held, Hold, Locks};
 use crate::memory_group::MemoryGroup;
 use crate::processes;
@@ -92,12 +92,13 @@ struct Begun {
 /// is kept until the marker is made, or will never be.
 pub fn run(spec: RunSpec, known: &Known, guard: OwnedFd) -> ! {
     // A panic must not unwind into the launcher's loop, of which this process is a copy.
-    let lived = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| live(spec, known, guard)));
+    let lived = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| watch_here(spec, known, guard, || ())));
     // SAFETY: ends this process. Nothing is buffered.
     unsafe { libc::_exit(i32::from(lived.is_err())) }
 }
 
-fn live(spec: RunSpec, known: &Known, guard: OwnedFd) {
+/// Lives through one run in this very process. `taken` is called when the run is this process's to begin.
+pub fn watch_here(spec: RunSpec, known: &Known, guard: OwnedFd, taken: impl FnOnce()) {
     let signals = Signals::open();
     let _ = rustix::process::setsid();
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
@@ -105,9 +106,9 @@ fn live(spec: RunSpec, known: &Known, guard: OwnedFd) {
     let run = spec.run.clone();
     let reports = spec.reports.clone();
     let (shell, hidden) = (spec.shell, spec.hidden.clone());
-    let taken = Folder::take(&spec.dir);
+    let folder = Folder::take(&spec.dir);
     drop(guard);
-    let folder = match taken {
+    let folder = match folder {
         Ok(Some(folder)) => folder,
         Ok(None) => return,
         Err(source) => {
@@ -116,6 +117,7 @@ fn live(spec: RunSpec, known: &Known, guard: OwnedFd) {
             return;
         }
     };
+    taken();
     if let Some(link) = &spec.project_link {
         link_job(link);
     }
@@ -189,11 +191,12 @@ fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Res
     }
     report(&spec.reports, &ShimMessage::Started(started));
     let limits = Limits::new(&spec, start);
+    let fence = spec.slurm.as_ref().map(|_| Fence::at(folder.path().join(FENCED)));
     let evidence = Evidence::new(&spec, start);
     drop((spec, command));
     give_memory_back();
     Ok(Begun {
-        watch: Watch { main: pid, signals, sources: streams.started(), output, finds, tree, limits, viewers },
+        watch: Watch { main: pid, signals, sources: streams.started(), output, finds, tree, limits, viewers, fence },
         session,
         pid,
         started_at_ms,

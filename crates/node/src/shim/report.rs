@@ -4,15 +4,22 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use nexus_api::run_dir::ShimMessage;
+use nexus_api::run_dir::{ExitRecord, ShimMessage, Started};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send, socket_with};
 
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Sends one message on a connection of its own. Returns whether it was taken.
+/// Sends one message on a connection of its own. Returns whether it was taken. On a cluster there is a folder instead of
+/// a socket, in which a file named as the run says that there is something to see.
 pub fn report(reports: &Path, message: &ShimMessage) -> bool {
+    if reports.is_dir() {
+        let (ShimMessage::Started(Started { run, .. }) | ShimMessage::Ended(ExitRecord { run, .. })) = message;
+        // Whoever waits for it asks Slurm too.
+        let _ = std::fs::write(reports.join(run), []);
+        return false;
+    }
     let Ok(text) = serde_json::to_vec(message) else { return false };
     let Ok(address) = SocketAddrUnix::new(reports) else { return false };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

@@ -7,6 +7,7 @@
 //! The shim inherits every orphan of the job, so "there is no child to wait for" is the exact test that all is gone.
 
 use std::io::{self, Read};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nexus_api::run_dir::{Cause, ExitStatus};
@@ -33,6 +34,8 @@ const MOST_KILLED: usize = 1000;
 /// A terminal gives no more than this at once; less is the last of it.
 const TERMINAL_PART: usize = 4095;
 
+const LOOK_FOR_FENCE: Duration = Duration::from_secs(5);
+
 const FIRST_KILL_AGAIN: Duration = Duration::from_millis(10);
 const LAST_KILL_AGAIN: Duration = Duration::from_secs(1);
 
@@ -45,6 +48,28 @@ pub struct Watch {
     pub tree: Tree,
     pub limits: Limits,
     pub viewers: Viewers,
+    /// On a cluster: where it is told that the run has been given up.
+    pub fence: Option<Fence>,
+}
+
+/// A file whose presence ends the run. It comes from another machine, of which no event tells.
+pub struct Fence {
+    path: PathBuf,
+    look_at: Instant,
+}
+
+impl Fence {
+    pub fn at(path: PathBuf) -> Fence {
+        Fence { path, look_at: Instant::now() + LOOK_FOR_FENCE }
+    }
+
+    fn is_up(&mut self, now: Instant) -> bool {
+        if self.look_at > now {
+            return false;
+        }
+        self.look_at = now + LOOK_FOR_FENCE;
+        self.path.exists()
+    }
 }
 
 /// How the command itself ended.
@@ -90,7 +115,15 @@ impl Watch {
                 continue;
             }
             let arrived = self.signals.take();
-            // Who ended before the request was read ended by itself.
+            // A cluster asks the job and its shim at once: who ended with the request ended by it.
+            if arrived.stop
+                && self.fence.is_some()
+                && progress.status.is_none()
+                && matches!(progress.phase, Phase::Running)
+            {
+                progress.cause = Cause::Asked;
+            }
+            // Elsewhere, who ended before the request was read ended by itself.
             if arrived.child_ended && self.reap(&mut progress) {
                 break;
             }
@@ -145,10 +178,16 @@ impl Watch {
             if self.limits.is_over(now) {
                 progress.cause = Cause::Timeout;
                 self.begin_ending(progress);
+            } else if self.fence.as_mut().is_some_and(|fence| fence.is_up(now)) {
+                progress.cause = Cause::Asked;
+                self.begin_ending(progress);
             }
         }
         let wait = match progress.phase {
-            Phase::Running => return self.limits.next(),
+            Phase::Running => {
+                let fence = self.fence.as_ref().map(|fence| fence.look_at);
+                return self.limits.next().into_iter().chain(fence).min();
+            }
             Phase::Ending { kill_at } if kill_at > now => return Some(kill_at),
             Phase::Killing { again_at, .. } if again_at > now => return Some(again_at),
             Phase::Ending { .. } => FIRST_KILL_AGAIN,

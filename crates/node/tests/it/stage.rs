@@ -164,6 +164,7 @@ pub fn spec_in(home: &Path, run: &str, argv: &[&str]) -> RunSpec {
         extract: vec![],
         project_link: None,
         machine: None,
+        slurm: None,
         script: None,
         hidden: vec![],
         login_env: false,

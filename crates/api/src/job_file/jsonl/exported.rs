@@ -58,6 +58,7 @@ const PASSED_OVER: &[&str] = &[
     "submitted_at",
     "sweep",
     "tty",
+    "slurm",
     "waiting",
 ];
 

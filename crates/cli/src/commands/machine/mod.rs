@@ -43,7 +43,7 @@ pub struct MachineArgs {
 pub enum MachineVerb {
     Ls(LsArgs),
     Show(ShowArgs),
-    Add(AddMachineArgs),
+    Add(Box<AddMachineArgs>),
     #[command(name = "setup")]
     SetUp(Box<SetUpArgs>),
     Pause(PauseArgs),
@@ -130,7 +130,7 @@ pub async fn run(args: MachineArgs, app: &App) -> Result<ExitCode, CliError> {
     match args.verb {
         MachineVerb::Ls(args) => list(args, app).await?,
         MachineVerb::Show(args) => show(args, app).await?,
-        MachineVerb::Add(args) => return add::run(args, app).await,
+        MachineVerb::Add(args) => return add::run(*args, app).await,
         MachineVerb::SetUp(args) => return setup::run(*args, app).await,
         MachineVerb::Pause(args) => change(MachineAction::Pause, args.names, None, app).await?,
         MachineVerb::Resume(args) => change(MachineAction::Resume, args.names, None, app).await?,

@@ -48,6 +48,7 @@ const FIELDS: &[&str] = &[
     "extracted",
     "links",
     "simulated",
+    "slurm",
     "position",
     "rerun_of",
 ];

@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 use nexus_api::jobs::Code;
 use nexus_node::line::part_of;
 
+use super::address::Address;
 use super::contact::{self, Order};
 
 /// Nothing moved for so many seconds: the line hangs.
@@ -51,18 +52,21 @@ fn arguments(order: &Order, shipment: &Shipment, from: &Path) -> Vec<String> {
     arguments.push(format!("--timeout={STALL}"));
     let beside = shipment.beside.iter().filter(|name| Code::is_content(name) && **name != shipment.content);
     arguments.extend(beside.map(|name| format!("--copy-dest=../{name}")));
-    arguments.push(format!("--rsh={}", remote_shell(order)));
+    arguments.extend(order.address.as_ref().map(|address| format!("--rsh={}", remote_shell(order, address))));
     arguments.push("--".into());
     arguments.push(format!("{}/", from.display()));
-    let host = order.address.host();
-    let host = if host.contains(':') { format!("[{host}]") } else { host.to_string() };
-    arguments.push(format!("{host}:{}/", shipment.to.join(part_of(&shipment.content)).display()));
+    let to = format!("{}/", shipment.to.join(part_of(&shipment.content)).display());
+    arguments.push(match order.address.as_ref().map(Address::host) {
+        None => to,
+        Some(host) if host.contains(':') => format!("[{host}]:{to}"),
+        Some(host) => format!("{host}:{to}"),
+    });
     arguments
 }
 
 /// The command that rsync puts the host behind. It parts words at blanks, unless they stand in quotes.
-fn remote_shell(order: &Order) -> String {
-    let words = [vec!["ssh".to_string()], contact::shared(order), order.address.options()].concat();
+fn remote_shell(order: &Order, address: &Address) -> String {
+    let words = [vec!["ssh".to_string()], contact::shared(order), address.options()].concat();
     words.iter().map(|word| format!("'{}'", word.replace('\'', "''"))).collect::<Vec<_>>().join(" ")
 }
 
@@ -86,18 +90,17 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
     use std::process::ExitStatus;
 
-    use super::super::address::Address;
     use super::*;
 
     #[test]
     fn rsync_is_told_the_same_way_to_the_machine() {
         let order = Order {
-            address: Address::parse("ann@fe80::1").unwrap(),
+            address: Address::parse("ann@fe80::1"),
             ssh_args: vec!["-F".into(), "/my config".into(), "it's".into()],
             control: Some("/run/c".into()),
             home: None,
             service: "abc".into(),
-            simulated: false,
+            node_args: vec![],
         };
         let same = "0".repeat(Code::LETTERS);
         let shipment = Shipment {

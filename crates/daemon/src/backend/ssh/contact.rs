@@ -42,7 +42,8 @@ const PIECE: usize = 64 << 10;
 /// How a machine is reached, and what is wanted there.
 #[derive(Clone, Debug)]
 pub struct Order {
-    pub address: Address,
+    /// None for the service's own host, where a cluster's programs are.
+    pub address: Option<Address>,
     /// Further arguments of ssh, before ours: where both say something, theirs count.
     pub ssh_args: Vec<String>,
     /// Where others may share the connection, if there is a place for that.
@@ -51,7 +52,15 @@ pub struct Order {
     pub home: Option<String>,
     /// Which of the services that use this machine this is.
     pub service: String,
-    pub simulated: bool,
+    /// What the node is told beside.
+    pub node_args: Vec<String>,
+}
+
+impl Order {
+    /// Where it is, for people.
+    pub fn place(&self) -> String {
+        self.address.as_ref().map_or_else(|| "this host".into(), ToString::to_string)
+    }
 }
 
 /// A line to a node: its two ends, and the process that holds it.
@@ -148,14 +157,18 @@ pub fn contact(order: &Order, binary: &Binary, step: &dyn Fn(Step)) -> Result<Co
     // Left by a connection that was killed: ssh would not share the new one.
     let _ = order.control.as_ref().map(std::fs::remove_file);
     let token = token();
-    let mut child = Command::new("ssh")
-        .args(arguments(order, binary, &token))
+    let (program, arguments) = match &order.address {
+        Some(address) => ("ssh", arguments(order, address, binary, &token)),
+        None => ("sh", words(order, binary, &token).split_off(2)),
+    };
+    let mut child = Command::new(program)
+        .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| {
-            Trouble::lasting(format!("ssh cannot be started here: {error}"), "install the OpenSSH client")
+            Trouble::lasting(format!("{program} cannot be started here: {error}"), "install the OpenSSH client")
         })?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let said = Arc::new(Mutex::new(Vec::new()));
@@ -167,10 +180,10 @@ pub fn contact(order: &Order, binary: &Binary, step: &dyn Fn(Step)) -> Result<Co
     match contact.shake_hands(&token, binary, step) {
         Ok(()) => Ok(contact),
         Err(Broken::Trouble(trouble)) => Err(trouble),
-        Err(Broken::Ended) => Err(Trouble::read(&contact.ssh.last_words(), &order.address.to_string())),
+        Err(Broken::Ended) => Err(Trouble::read(&contact.ssh.last_words(), &order.place())),
         Err(Broken::Silent) => Err(Trouble {
             why: format!("it let us in and then said nothing for {} s", ANSWER.as_secs()),
-            hint: Some(format!("try ssh {} true by hand; an rc file there may hang", order.address)),
+            hint: Some(format!("try ssh {} true by hand; an rc file there may hang", order.place())),
             lasts: false,
         }),
     }
@@ -257,16 +270,22 @@ fn options(order: &Order, master: &str) -> Vec<String> {
     arguments
 }
 
-fn arguments(order: &Order, binary: &Binary, token: &str) -> Vec<String> {
+fn arguments(order: &Order, address: &Address, binary: &Binary, token: &str) -> Vec<String> {
     let mut arguments = options(order, "yes");
-    arguments.extend(order.address.arguments());
-    let size = binary.size.to_string();
-    let mut words = vec!["exec", "sh", "-c", SCRIPT, "nexus", token, &binary.name, &size, &binary.hash];
-    words.extend([order.home.as_deref().unwrap_or_default(), &order.service]);
-    words.extend(order.simulated.then_some("--simulate-gpus"));
+    arguments.extend(address.arguments());
+    let words = words(order, binary, token);
     let quoted = words.iter().enumerate().map(|(place, word)| if place < 3 { word.to_string() } else { quote(word) });
     arguments.push(quoted.collect::<Vec<_>>().join(" "));
     arguments
+}
+
+/// The command there.
+fn words(order: &Order, binary: &Binary, token: &str) -> Vec<String> {
+    let size = binary.size.to_string();
+    let mut words = vec!["exec", "sh", "-c", SCRIPT, "nexus", token, &binary.name, &size, &binary.hash];
+    words.extend([order.home.as_deref().unwrap_or_default(), &order.service]);
+    words.extend(order.node_args.iter().map(String::as_str));
+    words.into_iter().map(String::from).collect()
 }
 
 /// For every shell there is: one word.
@@ -381,15 +400,15 @@ mod tests {
     #[test]
     fn the_users_own_arguments_come_first_and_the_host_last() {
         let order = Order {
-            address: Address::parse("ann@box:2222").unwrap(),
+            address: Address::parse("ann@box:2222"),
             ssh_args: vec!["-J".into(), "gate".into()],
             control: Some("/run/c".into()),
             home: Some("/data/my nexus".into()),
             service: "abc".into(),
-            simulated: true,
+            node_args: vec!["--simulate-gpus".into()],
         };
         let binary = Binary { path: "/x".into(), size: 7, hash: "ff".into(), name: "nexus-1".into() };
-        let told = arguments(&order, &binary, "tok");
+        let told = arguments(&order, order.address.as_ref().unwrap(), &binary, "tok");
         assert_eq!(told[..3], ["-J", "gate", "-T"]);
         let end: Vec<&str> = told[told.len() - 7..].iter().map(String::as_str).collect();
         assert_eq!(end[..6], ["-p", "2222", "-l", "ann", "--", "box"]);

@@ -26,6 +26,7 @@ use nexus_api::run_dir::ExitRecord;
 use nexus_node::Report;
 use nexus_node::gpu::Reading;
 use nexus_node::line::{Channel, FromNode, Heard, Hello, Line, Stream, ToNode};
+use nexus_node::slurm::{Options, SlurmNews};
 
 use crate::clock;
 use address::Address;
@@ -69,6 +70,7 @@ pub enum News {
     },
     Report(Report),
     Gpus(Reading),
+    Slurm(SlurmNews),
     /// The login environment cannot be had there: jobs have what the node has.
     NoLoginEnv(String),
     Down {
@@ -121,7 +123,8 @@ pub struct Way {
     /// What it is called here.
     pub name: String,
     pub reached: Reached,
-    pub address: Address,
+    /// None for the service's own host, where a cluster's programs are.
+    pub address: Option<Address>,
     pub ssh_args: SshArgs,
     /// A folder for the sockets of connections that are shared; its path is short.
     pub controls: PathBuf,
@@ -131,6 +134,8 @@ pub struct Way {
     /// Where the code of jobs is kept here.
     pub snapshots: PathBuf,
     pub simulated: bool,
+    /// What runs are submitted with, where it is a cluster.
+    pub slurm: Option<Options>,
     /// How often its GPUs are looked at.
     pub poll: Duration,
 }
@@ -293,8 +298,8 @@ impl Caller {
         let over = match over {
             Over::Trouble(trouble) if trouble.hint.is_none() => {
                 let said = ssh.last_words();
-                let address = self.way.address.to_string();
-                Over::Trouble(if said.trim().is_empty() { trouble } else { Trouble::read(&said, &address) })
+                let place = self.order().place();
+                Over::Trouble(if said.trim().is_empty() { trouble } else { Trouble::read(&said, &place) })
             }
             over => over,
         };
@@ -303,10 +308,16 @@ impl Caller {
     }
 
     fn order(&self) -> Order {
-        let Way { address, ssh_args, controls, home, service, simulated, .. } = self.way.clone();
-        let control = controls.join(format!("c{:016x}", fingerprint(address.to_string().as_ref())));
-        let control = Some(control).filter(|path| path.as_os_str().len() < LONGEST_CONTROL);
-        Order { address, ssh_args: ssh_args.get(), control, home, service, simulated }
+        let Way { address, ssh_args, controls, home, service, simulated, slurm, .. } = self.way.clone();
+        let shared = |address: &Address| {
+            let control = controls.join(format!("c{:016x}", fingerprint(address.to_string().as_ref())));
+            Some(control).filter(|path| path.as_os_str().len() < LONGEST_CONTROL)
+        };
+        let control = address.as_ref().and_then(shared);
+        let slurm = slurm.map(|options| serde_json::to_string(&options).expect("options are plain data"));
+        let slurm = slurm.into_iter().flat_map(|options| ["--slurm".to_string(), options]);
+        let node_args = simulated.then(|| "--simulate-gpus".to_string()).into_iter().chain(slurm).collect();
+        Order { address, ssh_args: ssh_args.get(), control, home, service, node_args }
     }
 
     /// Reports and readings go straight on; the rest is for the thread.
@@ -323,6 +334,7 @@ impl Caller {
                 sink(News::Report(by_our_clock(report, offset.load(Ordering::Relaxed))));
             }
             Heard::Said(FromNode::Gpus(reading)) => sink(News::Gpus(reading)),
+            Heard::Said(FromNode::Slurm(news)) => sink(News::Slurm(news)),
             Heard::Said(FromNode::LoginEnv { error: Some(error) }) => sink(News::NoLoginEnv(error)),
             Heard::Said(said) => {
                 if let FromNode::Hello(hello) = &said {

@@ -15,6 +15,17 @@ pub struct Entry {
     pub ended: Option<Outcome>,
     /// Its machine was taken out of the pool while nobody could reach it: nexus gave it up.
     pub abandoned: bool,
+    pub told_by: ToldBy,
+}
+
+/// Who tells how a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToldBy {
+    Record,
+    /// There is no record, and Slurm may forget.
+    Slurm,
+    /// The record does not say why, and Slurm may forget.
+    Both,
 }
 
 /// A job as its user knows it.
@@ -86,12 +97,13 @@ impl Ledger {
             let both = entry.machine == machine && entry.gpus.iter().any(|gpu| gpus.contains(gpu));
             assert!(!both, "{run} begins on GPUs {gpus:?} of {machine:?}, and {other} has {:?}", entry.gpus);
         }
-        let entry = Entry { machine, gpus, began: true, ended: None, abandoned: false };
+        let entry = Entry { machine, gpus, began: true, ended: None, abandoned: false, told_by: ToldBy::Record };
         assert!(self.runs.insert(run, entry).is_none(), "{run} began twice");
     }
 
     pub fn never_begins(&mut self, run: RunId, machine: MachineId, outcome: Outcome) {
-        let entry = Entry { machine, gpus: vec![], began: false, ended: Some(outcome), abandoned: false };
+        let ended = Some(outcome);
+        let entry = Entry { machine, gpus: vec![], began: false, ended, abandoned: false, told_by: ToldBy::Record };
         assert!(self.runs.insert(run, entry).is_none(), "{run} was claimed twice");
     }
 
@@ -99,6 +111,10 @@ impl Ledger {
         let entry = self.runs.get_mut(&run).expect("only what began ends");
         assert!(entry.ended.is_none(), "{run} ended twice");
         entry.ended = Some(outcome);
+    }
+
+    pub fn is_told_by(&mut self, run: RunId, told_by: ToldBy) {
+        self.runs.get_mut(&run).expect("only what began ends").told_by = told_by;
     }
 
     pub fn get(&self, run: RunId) -> Option<&Entry> {
@@ -151,6 +167,7 @@ impl Ledger {
         let last = (row.runs > 0).then(|| self.get(RunId { job: id, number: row.runs })).flatten();
         assert!(last.is_none_or(|last| last.ended.is_some() || last.abandoned), "{id} lives and is {row:?}");
         let truth = last.and_then(|last| last.ended.as_ref());
+        let told_by = last.map_or(ToldBy::Record, |last| last.told_by);
         let is_abandoned = last.is_some_and(|last| last.abandoned);
         assert!(truth != Some(&Outcome::Exited { code: 0 }) || row.state == "completed" || is_abandoned, "{row:?}");
         let parent_failed = || {
@@ -162,11 +179,19 @@ impl Ledger {
             ("failed", Some("exit"), Some(Outcome::Exited { code })) => row.code == Some(*code),
             ("failed", Some("signal"), Some(Outcome::Signaled { signal })) => row.signal == Some(*signal),
             ("failed", Some("timeout"), Some(Outcome::TimedOut { .. })) => true,
-            ("failed", Some("lost"), truth) => is_abandoned || matches!(truth, Some(Outcome::Lost { .. })),
+            ("failed", Some("lost"), truth) => {
+                is_abandoned || told_by == ToldBy::Slurm || matches!(truth, Some(Outcome::Lost { .. }))
+            }
+            // Slurm has forgotten why it asked for that.
+            ("failed", Some("signal"), _) if told_by == ToldBy::Both => row.signal == Some(15),
+            // Requeued, and cancelled by somebody before anybody looked.
+            ("failed", Some("cancelled"), Some(Outcome::Preempted)) if told_by != ToldBy::Record => true,
             // The service itself may not have come so far as to ask.
             ("failed", Some("start-error"), truth) => {
                 matches!(truth, None | Some(Outcome::MachineError { .. } | Outcome::StartError { .. }))
             }
+            // Whoever did it past nexus may have done so before it began.
+            ("failed", Some("cancelled"), truth) => matches!(truth, None | Some(Outcome::Cancelled { .. })),
             ("failed", Some("dependency"), _) => parent_failed(),
             ("killed", Some("user"), _) => wish.kill_asked || is_abandoned,
             ("killed", Some("removed"), _) => wish.remove_asked,

@@ -7,9 +7,11 @@
 //!
 //! `NEXUS_SIM_SEED=7` plays one seed and `NEXUS_SIM_SEEDS=10000` more of them, as for the simulation of core.
 
+mod cluster;
 mod disk;
 mod ledger;
 mod park;
+mod site;
 mod story;
 mod users;
 

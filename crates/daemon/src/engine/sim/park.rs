@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use nexus_api::results::Found;
@@ -12,10 +12,13 @@ use nexus_core::ids::{MachineId, RunId};
 use nexus_core::run::Outcome;
 use nexus_core::time::Time;
 use nexus_node::line::Hello;
+use nexus_node::slurm::{Ask, Keeper};
 use nexus_node::{Report, RunPlace};
 use nexus_testkit::Chance;
 
+use super::cluster::{self, Said, Truth};
 use super::ledger::Ledger;
+use super::site::PretendSite;
 use crate::backend::Simulated;
 use crate::backend::ssh::trouble::Trouble;
 use crate::backend::ssh::{News, Sink};
@@ -53,6 +56,15 @@ struct Host {
     is_up: bool,
     /// The line is dead, and the service does not know: it will, before there is another.
     is_broken: bool,
+    /// A cluster, while a service has it.
+    login: Option<Login>,
+}
+
+/// The login node of a cluster: it lives as long as its line.
+struct Login {
+    world: Arc<Mutex<cluster::World>>,
+    keeper: Option<Keeper<PretendSite>>,
+    asked: Vec<Ask>,
 }
 
 pub struct Park {
@@ -137,9 +149,14 @@ impl Park {
     }
 
     /// A machine is called by the service of now.
-    pub fn call(&mut self, machine: MachineId, line: Sink) {
+    pub fn call(&mut self, machine: MachineId, is_cluster: bool, line: Sink) {
+        let (seed, now, faults) = (self.chance.below(u64::MAX), self.now, self.faults);
         let host = self.hosts.entry(machine).or_default();
         (host.line, host.is_up, host.is_broken) = (Some(line), false, false);
+        if is_cluster && host.login.is_none() {
+            let world = Arc::new(Mutex::new(cluster::World::new(seed, now, faults)));
+            host.login = Some(Login { world, keeper: None, asked: vec![] });
+        }
     }
 
     /// The service is gone: of what was on its way, some arrives nevertheless, and some at the next one.
@@ -149,6 +166,7 @@ impl Park {
             (host.line, host.is_up, host.is_broken) = (None, false, false);
         }
         self.orders_arrive_or_not(|_| true);
+        self.hosts.values_mut().filter_map(|host| host.login.as_mut()).for_each(Login::dies);
         let chance = &mut self.chance;
         self.reports.retain(|(_, machine, _)| *machine == MachineId::LOCAL && chance.one_in(3));
     }
@@ -169,6 +187,7 @@ impl Park {
         let host = self.hosts.entry(machine).or_default();
         host.is_cut = true;
         host.is_broken |= host.is_up;
+        host.login.iter_mut().for_each(Login::dies);
     }
 
     pub fn mend(&mut self, machine: MachineId) {
@@ -186,6 +205,10 @@ impl Park {
             (host.line, host.is_up, host.is_broken) = (None, false, false);
             // Whatever it did for this service is over when it is called again.
             host.living.clear();
+            if let Some(login) = &mut host.login {
+                login.dies();
+                login.world().abandon();
+            }
         }
         self.orders.retain(|(_, to, _)| *to != machine);
         self.reports.retain(|(_, from, _)| *from != machine);
@@ -208,6 +231,7 @@ impl Park {
         self.land();
         self.end_what_is_due();
         self.tell_lines();
+        self.clusters_pass();
         let now = self.now;
         let (due, later): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.reports).into_iter().partition(|(at, ..)| *at <= now);
@@ -224,6 +248,10 @@ impl Park {
         self.orders = later;
         due.sort_by_key(|(at, ..)| *at);
         for (_, machine, order) in due {
+            if let Some(login) = self.hosts.get_mut(&machine).and_then(|host| host.login.as_mut()) {
+                login.asked.push(order.for_cluster(machine));
+                continue;
+            }
             match order {
                 Order::Launch(spec) => self.launch(&spec, machine),
                 Order::Stop(run) => self.stop(run, machine),
@@ -246,7 +274,54 @@ impl Park {
                 true => News::Up { hello: Box::new(hello(*machine)), round_trip: Duration::from_millis(1) },
                 false => News::Down { trouble: Trouble::passing("it is away"), again_in: Duration::from_secs(1) },
             });
+            if let Some(login) = host.login.as_mut() {
+                match host.is_up {
+                    true => login.begins(),
+                    false => login.dies(),
+                }
+            }
         }
+    }
+
+    /// Compute nodes and Slurm do what they do; then the login nodes, one of which may die at any point of it.
+    fn clusters_pass(&mut self) {
+        let (now, faults) = (self.now, self.faults);
+        let mut reports = Vec::new();
+        for (machine, host) in &mut self.hosts {
+            let Some(login) = host.login.as_mut() else { continue };
+            {
+                let mut world = login.world();
+                (world.now, world.faults) = (now, faults);
+                world.pass();
+                world.dies_in = (faults && self.chance.one_in(20)).then(|| self.chance.below(6));
+            }
+            let is_up = host.is_up && !host.is_broken;
+            if is_up && !login.turn() {
+                // So does its line.
+                host.is_broken = true;
+            }
+            let mut world = login.world();
+            world.dies_in = None;
+            self.told.append(&mut world.told);
+            for truth in std::mem::take(&mut world.truths) {
+                match truth {
+                    Truth::Begins { run, text } => self.ledger.begins(run, *machine, vec![], &text),
+                    Truth::Ends { run, outcome, told_by } => {
+                        self.ledger.ends(run, outcome);
+                        self.ledger.is_told_by(run, told_by);
+                    }
+                }
+            }
+            for said in std::mem::take(&mut world.said) {
+                match (said, &host.line) {
+                    (Said::Report(report), _) => reports.push((*machine, report)),
+                    (Said::News(news), Some(line)) if is_up && !host.is_broken => line(News::Slurm(news)),
+                    _ => {}
+                }
+            }
+        }
+        // One after the other, over one line.
+        reports.into_iter().for_each(|(machine, report)| self.send(machine, report, 0));
     }
 
     fn deliver(&mut self, machine: MachineId, report: Report) {
@@ -397,7 +472,54 @@ fn later(now: Time, milliseconds: u64) -> Time {
     now.after(Duration::from_millis(milliseconds))
 }
 
-fn natural_end(chance: &mut Chance) -> Outcome {
+impl Login {
+    fn world(&self) -> MutexGuard<'_, cluster::World> {
+        self.world.lock().expect("nobody panics with it in hand")
+    }
+
+    /// A new node, with what the last one left on disk.
+    fn begins(&mut self) {
+        let site = PretendSite(self.world.clone());
+        self.asked.clear();
+        self.keeper = Some(Keeper::open(site, cluster::SERVICE.into()).expect("a folder that can be read"));
+    }
+
+    fn dies(&mut self) {
+        self.keeper = None;
+        self.asked.clear();
+    }
+
+    /// Does what is due. False: it died of it.
+    fn turn(&mut self) -> bool {
+        let Some(mut keeper) = self.keeper.take() else { return true };
+        let asked = std::mem::take(&mut self.asked);
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| keeper.turn(asked))) {
+            Ok(()) => {
+                self.keeper = Some(keeper);
+                true
+            }
+            Err(unwound) if unwound.is::<Killed>() => false,
+            Err(bug) => std::panic::resume_unwind(bug),
+        }
+    }
+}
+
+impl Order {
+    fn for_cluster(self, machine: MachineId) -> Ask {
+        let place = |run: RunId| {
+            let dir = nexus_api::run_dir::of_run(&hello(machine).logs, run.job.as_str(), run.number);
+            vec![RunPlace { run, dir }]
+        };
+        match self {
+            Order::Launch(spec) => Ask::Start(vec![*spec]),
+            Order::Stop(run) => Ask::Stop(place(run)),
+            Order::Observe(run) => Ask::Observe(place(run)),
+            Order::Tidy(run) => Ask::Clear(place(run)),
+        }
+    }
+}
+
+pub fn natural_end(chance: &mut Chance) -> Outcome {
     match chance.below(12) {
         0 => Outcome::Exited { code: 1 + chance.below(200) as i32 },
         1 => Outcome::Signaled { signal: chance.pick(&[9, 11, 15]) },

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use super::disk::{self, FAULTS, Fault, Files};
 use super::ledger::Row;
 use super::park::{Handle, Killed, Park};
-use super::users::{Pending, Users, What};
+use super::users::{MACHINES, Pending, Users, What};
 use crate::backend::Backend;
 use crate::config::Config;
 use crate::engine::{Calls, Engine, Remnants, Watch};
@@ -190,7 +190,7 @@ impl Story {
             return;
         }
         if self.chance.one_in(10) {
-            let machine = MachineId(1 + self.chance.below(2) as u32);
+            let machine = MachineId(1 + self.chance.below(MACHINES) as u32);
             let is_cut = self.park().is_cut(machine);
             self.note(format_args!("{machine:?} is {}", if is_cut { "back" } else { "away" }));
             match is_cut {
@@ -199,7 +199,7 @@ impl Story {
             }
         }
         if self.chance.one_in(60) {
-            let machine = MachineId(1 + self.chance.below(2) as u32);
+            let machine = MachineId(1 + self.chance.below(MACHINES) as u32);
             self.note(format_args!("{machine:?} restarts"));
             let mut park = self.park();
             park.cut(machine);
@@ -259,13 +259,14 @@ impl Story {
             machine: gpus::unread(),
             backend: Backend::Simulated(Box::new(Handle { machine: MachineId::LOCAL, park: self.park.clone() })),
             line: LineState::Own,
+            cluster: None,
             poll: None,
         };
         let config = Config::default();
         let mut calls = Calls::new(&self.home, "sim".into(), outbox.clone(), &config);
         let park = self.park.clone();
-        calls.simulated = Some(Arc::new(move |machine, line| {
-            park.lock().expect("no machine panics with it in hand").call(machine, line);
+        calls.simulated = Some(Arc::new(move |machine, is_cluster, line| {
+            park.lock().expect("no machine panics with it in hand").call(machine, is_cluster, line);
             Box::new(Handle { machine, park: park.clone() })
         }));
         let remnants = Remnants::read(&store).expect("a database that can be read");

@@ -6,6 +6,7 @@ use nexus_api::jobs::{JobRequest, JobSpec};
 use nexus_api::problem::Problem;
 use nexus_core::apply::Command;
 use nexus_core::ids::{JobId, MachineId};
+use nexus_node::slurm::Options;
 use nexus_testkit::Chance;
 use tokio::sync::oneshot;
 
@@ -14,7 +15,9 @@ use crate::backend::ssh::address::Address;
 use crate::engine::{AddMachine, Message, Once};
 
 /// Machines that users know of: their names, and the numbers that they get.
-const MACHINES: u64 = 2;
+/// The last of them is a cluster.
+pub const MACHINES: u64 = 3;
+const CLUSTER: u64 = MACHINES - 1;
 
 /// Jobs are added up to here.
 const MOST_JOBS: usize = 40;
@@ -132,8 +135,16 @@ impl Users {
             What::Forget(job) => (Message::Forget { ids: vec![job], reply: done }, Answer::Nothing(nothing)),
             What::AddMachine(number) => {
                 let name = format!("m{}", number + 1);
-                let address = Address::parse(&name).expect("a name");
-                let new = AddMachine { address, name, class: None, home: None, simulated: 1 + number as u16 };
+                let new = match number {
+                    CLUSTER => {
+                        let slurm = Some(Options { most_submitted: 5, ..Options::default() });
+                        AddMachine { address: None, slurm, name, class: None, home: None, simulated: 0 }
+                    }
+                    number => {
+                        let (address, simulated) = (Address::parse(&name), 1 + number as u16);
+                        AddMachine { address, slurm: None, name, class: None, home: None, simulated }
+                    }
+                };
                 (Message::AddMachine { new: Box::new(new), reply: done }, Answer::Nothing(nothing))
             }
             other => unreachable!("{other:?} is a command"),

@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 /// What is kept of each stream.
-const MOST_BYTES: usize = 1 << 20;
+const MOST_BYTES: usize = 64 << 20;
 
 /// How a program ended and what it printed.
 pub struct Ended {
@@ -31,8 +31,14 @@ pub enum RunError {
 /// Runs it to its end. One that does not end in time is killed with all that it started; if it cannot even be
 /// killed this waits on, so that there is never more than one.
 pub fn run(program: &Path, arguments: &[&str], limit: Duration) -> Result<Ended, RunError> {
-    let mut child = Command::new(program)
-        .args(arguments)
+    let mut command = Command::new(program);
+    command.args(arguments);
+    run_command(command, limit)
+}
+
+/// The same for a command with an environment of its own.
+pub fn run_command(mut command: Command, limit: Duration) -> Result<Ended, RunError> {
+    let mut child = command
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

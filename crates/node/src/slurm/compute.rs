@@ -1,0 +1,100 @@
+//! `nexus __slurm BATCH`: what Slurm starts on a compute node. It becomes the shim of one run of a batch, if that run is
+//! still to begin, and ends as the job did.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use nexus_api::run_dir::{ExitStatus, RunSpec, SLURM_JOB, SPEC};
+
+use super::batch::Batch;
+use super::judge::FENCED;
+use crate::inspect::{Seen, inspect_from_afar};
+use crate::shim::{self, Known};
+use crate::signals;
+
+/// For Slurm: it could not be begun.
+const FAILED: i32 = 75;
+
+/// What Slurm says of the GPUs that it gave, in the words of each maker.
+const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+const GIVEN: [&str; 5] =
+    [VISIBLE, "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "GPU_DEVICE_ORDINAL"];
+
+/// Lives through one run. Standard error is kept for people.
+pub fn main(batch: &Path) -> ! {
+    // A signal for the shim may come as soon as it exists.
+    signals::block_for_shim();
+    let code = match run(batch) {
+        Ok(code) => code,
+        Err(error) => {
+            let host = crate::home::hostname();
+            let _ = io::Write::write_all(&mut io::stderr(), format!("{host}: {error}\n").as_bytes());
+            FAILED
+        }
+    };
+    std::process::exit(code)
+}
+
+fn run(batch: &Path) -> Result<i32, String> {
+    let failed = |what: &str, path: &Path, error: &dyn std::fmt::Display| format!("{what} {}: {error}", path.display());
+    let text = fs::read(batch).map_err(|error| failed("cannot read", batch, &error))?;
+    let batch: Batch = serde_json::from_slice(&text).map_err(|error| failed("cannot read", batch, &error))?;
+    let task = std::env::var("SLURM_ARRAY_TASK_ID").ok().and_then(|task| task.parse().ok());
+    let place = batch.runs.get(task.unwrap_or(0)).ok_or("its array has no such place")?;
+    let path = place.dir.join(SPEC);
+    let spec = match fs::read(&path) {
+        Ok(text) => serde_json::from_slice::<RunSpec>(&text).map_err(|error| failed("cannot read", &path, &error))?,
+        Err(_) if !matches!(inspect_from_afar(&place.dir), Ok(Seen::NotStarted)) => return Ok(fenced(&place.dir)),
+        Err(error) => return Err(failed("cannot read", &path, &error)),
+    };
+    let known = Known::learn().map_err(|error| format!("cannot learn what machine this is: {error}"))?;
+    let guard = File::open("/dev/null").map_err(|error| format!("cannot open /dev/null: {error}"))?;
+    let mut is_mine = false;
+    shim::watch_here(with_slurms(spec), &known, guard.into(), || {
+        is_mine = true;
+        let _ = fs::write(place.dir.join(SLURM_JOB), own_number());
+        let _ = fs::remove_file(&path);
+    });
+    match inspect_from_afar(&place.dir) {
+        Ok(Seen::NotStarted) => Err(format!("cannot use {}", place.dir.display())),
+        _ if !is_mine => Ok(fenced(&place.dir)),
+        Ok(Seen::Exited(record)) => Ok(match record.status {
+            ExitStatus::Exited { code } => code,
+            ExitStatus::Signaled { signal } => 128 + signal,
+            ExitStatus::StartError { .. } | ExitStatus::MachineError { .. } | ExitStatus::NeverBegan => FAILED,
+        }),
+        _ => Ok(0),
+    }
+}
+
+/// Somebody was first: the run began before, or never will.
+fn fenced(dir: &Path) -> i32 {
+    match inspect_from_afar(dir) {
+        Ok(Seen::Claimed) => 0,
+        _ => FENCED,
+    }
+}
+
+/// The job, its place in the array, what srun calls it, and how often Slurm has restarted it.
+fn own_number() -> String {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let raw = variable("SLURM_JOB_ID").unwrap_or_default();
+    let job = variable("SLURM_ARRAY_JOB_ID").unwrap_or_else(|| raw.clone());
+    let task = variable("SLURM_ARRAY_TASK_ID").unwrap_or_else(|| "-".into());
+    format!("{job} {task} {raw} {}\n", variable("SLURM_RESTART_COUNT").unwrap_or_else(|| "0".into()))
+}
+
+/// The GPUs are those that Slurm gave, whatever nexus thought, and programs of Slurm find their job.
+fn with_slurms(mut spec: RunSpec) -> RunSpec {
+    let given = |name: &str| GIVEN.contains(&name) || name.starts_with("SLURM_");
+    spec.env.retain(|(name, _)| !given(name));
+    let own =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    spec.env.extend(own.filter(|(name, _)| given(name)));
+    // Without GPUs Slurm says nothing, and a program would see all of them.
+    if !spec.env.iter().any(|(name, _)| name == VISIBLE) {
+        spec.env.push((VISIBLE.into(), String::new()));
+    }
+    spec
+}
