@@ -7,6 +7,7 @@ mod openapi;
 mod pool;
 mod reference;
 mod regressions;
+mod slurm;
 mod verbs;
 
 /// The binary under test.
