@@ -74,6 +74,8 @@ export type Waiting =
   | ({ kind: 'no-such-gpus' } & GpusMissing)
   | ({ kind: 'gpus' } & GpusMissing)
   | { kind: 'kept'; job: string; at?: string | null }
+  | { kind: 'slurm'; machine: string; job: string | null; state: string; reason: string; meaning: string | null; start: string | null; nodes: string }
+  | { kind: 'cluster-full'; runs: number; most: number }
   | { kind: 'no-such-cpus'; need: number; exist: number }
   | { kind: 'cpus'; need: number; free: number }
   | { kind: 'no-such-ram'; need_mib: number; exist_mib: number }
@@ -98,6 +100,8 @@ export interface Job {
   reason: string | null
   detail: string | null
   waiting: Waiting | null
+  /** What a cluster calls it, while it has it. */
+  slurm?: { job: string; nodes: string } | null
   exit_code: number | null
   signal: number | null
   request: JobRequest

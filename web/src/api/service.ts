@@ -73,6 +73,15 @@ export interface InPool {
   again_at: string | null
   added_at: string | null
   jobs: string[]
+  /** What is known of a cluster. */
+  slurm?: InSlurm | null
+}
+
+export interface InSlurm {
+  version: string | null
+  partitions: { name: string; nodes: number; usable: number; gpus: { kind: string; per_node: number; total: number }[] }[]
+  submitted: number
+  running: number
 }
 
 export type MachineAction = 'pause' | 'resume' | 'mv' | 'rm'

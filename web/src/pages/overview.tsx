@@ -13,6 +13,7 @@ import { ago } from '../text/time'
 import { capital, counted, firstLine, grouped, printable } from '../text/words'
 import { DEEDS, menuFor, perform } from '../parts/actions'
 import { Empty, JobId, Runtime, StateWord, What } from '../parts/bits'
+import { ClusterCard } from '../parts/cluster'
 import { GpuCard } from '../parts/gpu'
 import { Icon, StateMark } from '../parts/icons'
 import { Menu } from '../parts/menu'
@@ -70,22 +71,25 @@ function Count({ number, word, to, bad = false }: { number: string; word: string
 }
 
 function MachineGpus({ machine, jobs, alone }: { machine: Machine; jobs: Map<string, Job>; alone: boolean }): JSX.Element {
-  const onCpu = [...jobs.values()].filter((job) => job.machine === machine.name && job.gpus.length === 0)
+  const here = [...jobs.values()].filter((job) => job.machine === machine.name)
+  const onCpu = here.filter((job) => job.gpus.length === 0)
+  const slurm = machine.pool?.slurm ?? null
   return (
     <section class="section" aria-label={`Machine ${machine.name}`}>
       <div class="section-head">
         <h2>{alone ? 'GPUs' : machine.name}</h2>
-        {isReached(machine) && <span class="faint">{counted(machine.gpus.length, 'GPU')}, {counted(machine.cpus, 'CPU')}</span>}
+        {isReached(machine) && slurm === null && <span class="faint">{counted(machine.gpus.length, 'GPU')}, {counted(machine.cpus, 'CPU')}</span>}
         {!alone && machine.pool?.class != null && <span class="chip" title="class"><span class="cut">{printable(machine.pool.class)}</span></span>}
       </div>
       {!alone && <Standing machine={machine} />}
       {machine.error !== null && <div class="problem-box" role="alert"><strong>GPUs cannot be read</strong><span>{printable(machine.error)}</span><span class="soft">Try: <code>nexus doctor</code></span></div>}
-      {machine.gpus.length === 0 && machine.error === null && isReached(machine) && (
+      {machine.gpus.length === 0 && machine.error === null && isReached(machine) && slurm === null && (
         <div class="panel"><Empty title="No GPU here"><span>Jobs that ask for 0 GPUs run on the CPU.</span></Empty></div>
       )}
       <div class="gpu-grid">
         {machine.gpus.map((gpu) => <GpuCard key={gpu.index} machine={machine} gpu={gpu} jobs={jobs} />)}
-        {onCpu.length > 0 && (
+        {slurm !== null && <ClusterCard machine={machine} slurm={slurm} jobs={here} />}
+        {onCpu.length > 0 && slurm === null && (
           <article class="gpu panel" aria-label="CPU">
             <header><strong>CPU</strong><span class="soft">{counted(onCpu.length, 'job')}</span></header>
             <ul class="gpu-who">

@@ -42,7 +42,7 @@ function MemberRow({ machine, classes }: { machine: Member; classes: string[] })
       <td data-label="GPUs">{gpuKinds(machine)}</td>
       <td data-label="CPUs">{machine.cpus > 0 && machine.cpus}</td>
       <td data-label="Jobs"><JobLinks ids={pool.jobs} /></td>
-      <td data-label="Address">{pool.address === null ? <span class="faint own">the service's host</span> : <code>{printable(pool.address)}</code>}</td>
+      <td data-label="Address">{pool.address === null ? <span class="faint own">{pool.slurm ? 'Slurm, from the service\'s host' : 'the service\'s host'}</span> : <code>{printable(pool.address)}</code>}</td>
       <td data-label=""><span class="end"><PauseButton machine={machine} /><Menu label={`More for ${machine.name}`} items={menuFor(machine, classes)} /></span></td>
     </tr>
   )

@@ -18,7 +18,8 @@ const HOLDERS_NAMED = 6
 
 export function WhyBox({ job }: { job: JobDetail }): JSX.Element | null {
   // Read again when the job changes, and, while it waits, when anything does.
-  const waits = isWaiting(job.state)
+  // One that was given to a cluster may wait there.
+  const waits = isWaiting(job.state) || (job.state === 'starting' && job.waiting !== null)
   const { data } = useRead(`why ${job.id} ${job.state} ${job.attempt}`, () => readWhy(job.id), (event) => waits && event.kind !== 'readings')
   if (data === null) return null
   if (waits) return <WhyWaiting why={data} />

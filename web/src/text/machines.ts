@@ -38,6 +38,11 @@ const STATES: Record<MachineState, string> = {
 /** `2 × RTX 3090, 24 GB`; those of several models one after the other. A number stays with what it counts. */
 export function gpuKinds(machine: Machine): string {
   const kinds = new Map<string, number>()
+  // Partitions of a cluster overlap: the largest count of a kind is nearest to the truth.
+  for (const { kind, total } of (machine.pool?.slurm?.partitions ?? []).flatMap((partition) => partition.gpus)) {
+    const name = kind === '' ? 'GPU' : kind
+    kinds.set(name, Math.max(kinds.get(name) ?? 0, total))
+  }
   for (const gpu of machine.gpus) {
     const kind = `${gpu.simulated ? 'simulated' : gpuModel(gpu.name)}, ${Math.round(gpu.memory_mib / 1024)}\u00a0GB`
     kinds.set(kind, (kinds.get(kind) ?? 0) + 1)

@@ -5,7 +5,7 @@ import { signalName } from './ended'
 import { clock, limit } from './time'
 import { counted, gpuWords, indexList, memory, memoryTyped } from './words'
 
-type Placed = Pick<Job, 'gpus' | 'machine' | 'request' | 'attempt'>
+type Placed = Pick<Job, 'gpus' | 'machine' | 'request' | 'attempt' | 'slurm'>
 
 /** `GPU 0`, `GPUs 0-3 of box`, `CPU`; empty before it got a place. */
 export function placeOf(job: Placed): string {
@@ -21,6 +21,7 @@ export const placeOfRun = (run: Pick<Run, 'gpus' | 'machine'>) => `${run.gpus.le
 export function placeInRow(job: Placed): string {
   const place = placeOf(job)
   if (place === '' || isOwn(job.machine)) return place
+  if (job.slurm) return `${job.machine}:${job.slurm.nodes === '' ? job.slurm.job : job.slurm.nodes}`
   return `${job.machine}:${job.gpus.length > 0 ? indexList(job.gpus) : 'CPU'}`
 }
 

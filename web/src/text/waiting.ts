@@ -40,6 +40,10 @@ export function sentence(waiting: Waiting, cpus: number, now: Date): string {
       return waiting.at
         ? `room is kept for ${waiting.job}, to start by ${clock(waiting.at, now)}`
         : `room is kept for ${waiting.job}, which waited long`
+    case 'slurm':
+      return inSlurm(waiting)
+    case 'cluster-full':
+      return `${counted(waiting.runs, 'job')} in the cluster, which is to have ${waiting.most} at most`
     case 'no-such-cpus':
       return `needs ${counted(waiting.need, 'CPU')}, there ${areSoMany(waiting.exist)}`
     case 'cpus':
@@ -57,6 +61,29 @@ export function sentence(waiting: Waiting, cpus: number, now: Date): string {
     default:
       return 'waits for a reason this page does not know'
   }
+}
+
+/** `waits in hpc as 12_3, Resources: every GPU that could have it is in use` */
+function inSlurm({ machine, job, state, reason, meaning }: Extract<Waiting, { kind: 'slurm' }>): string {
+  const number = job === null ? '' : ` as ${job}`
+  if (state === 'REFUSED') return `${machine} takes no more at the moment: ${reason}`
+  if (state === 'UNCLEAR') return `${machine} was asked and did not answer: ${reason}`
+  if (state === '') return `is given to ${machine}`
+  if (state !== 'PENDING') return `is ${state} in ${machine}${number}`
+  if (reason === '' || reason === 'None') return `waits in ${machine}${number}`
+  return `waits in ${machine}${number}, ${reason}${meaning === null ? '' : `: ${meaning}`}`
+}
+
+/** What jobs wait for in the queue of a cluster, each with how many do. */
+export function waitingThere(jobs: readonly Job[]): [string, number][] {
+  const counts = new Map<string, number>()
+  for (const { waiting } of jobs) {
+    if (waiting?.kind !== 'slurm') continue
+    const { reason, meaning } = waiting
+    const why = reason === '' || reason === 'None' ? inSlurm({ ...waiting, job: null }) : meaning === null ? reason : `${reason}: ${meaning}`
+    counts.set(why, (counts.get(why) ?? 0) + 1)
+  }
+  return [...counts]
 }
 
 /** What to do so that it need not wait; none where there is nothing but to wait. */

@@ -33,6 +33,10 @@ test('GPUs are counted by their kind', () => {
   const gpus = [gpu('NVIDIA GeForce RTX 3090', 24576), gpu('NVIDIA GeForce RTX 3090', 24576), gpu('x', 16384, true)]
   assert.equal(gpuKinds(machine('box', {}, { gpus })).replaceAll('\u00a0', ' '), '2 × RTX 3090, 24 GB + 1 × simulated, 16 GB')
   assert.equal(gpuKinds(machine('box')), '')
+  const partition = (name: string, kind: string, total: number) => ({ name, nodes: 3, usable: 3, gpus: [{ kind, per_node: 2, total }] })
+  const partitions = [partition('a', 'a100', 8), partition('b', 'a100', 4), partition('c', '', 6), partition('d', '', 2)]
+  const slurm = { version: '22.05', partitions, submitted: 0, running: 0 }
+  assert.equal(gpuKinds(machine('hpc', { slurm })).replaceAll('\u00a0', ' '), '8 × a100 + 6 × GPU')
 })
 
 test('classes, and the machines a job may go to', () => {

@@ -1,8 +1,8 @@
 // Every reason to wait has its sentence with the numbers.
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import type { GpusMissing, Waiting } from '../../src/api/jobs'
-import { remedy, sentence } from '../../src/text/waiting'
+import type { GpusMissing, Job, Waiting } from '../../src/api/jobs'
+import { remedy, sentence, waitingThere } from '../../src/text/waiting'
 
 const NONE: GpusMissing = {
   need: 1, part: null, vram_mib: null, on: null, model: null, exist: 0, free: 0, held: 0, shared: 0, full: 0, low_memory: 0, busy: 0, outside: 0,
@@ -11,6 +11,10 @@ const NONE: GpusMissing = {
 
 const gpus = (given: Partial<GpusMissing>): Waiting => ({ kind: 'gpus', ...NONE, ...given })
 const noSuch = (given: Partial<GpusMissing>): Waiting => ({ kind: 'no-such-gpus', ...NONE, ...given })
+
+type InSlurm = Extract<Waiting, { kind: 'slurm' }>
+const slurm = (given: Partial<InSlurm>): InSlurm =>
+  ({ kind: 'slurm', machine: 'hpc', job: '12_3', state: 'PENDING', reason: '', meaning: null, start: null, nodes: '', ...given })
 
 const now = new Date(2024, 9, 24, 17, 45)
 const later = new Date(2024, 9, 24, 17, 50).toISOString()
@@ -35,6 +39,12 @@ const CASES: [Waiting, string][] = [
   [gpus({}), 'needs 1 GPU: none is free'],
   [gpus({ part: 0.5, most_part: 0.25, full: 1, held: 1 }), 'needs 0.5 GPU: 1 held by jobs, 1 full (0.25 left)'],
   [gpus({ vram_mib: 8192, most_free_mib: 3600, low_memory: 1, busy: 1 }), 'needs 8G of 1 GPU: 1 short of memory (3.5G left), 1 too busy to share'],
+  [slurm({}), 'waits in hpc as 12_3'],
+  [slurm({ reason: 'Resources', meaning: 'all is in use' }), 'waits in hpc as 12_3, Resources: all is in use'],
+  [slurm({ job: null, state: 'REFUSED', reason: 'it is full' }), 'hpc takes no more at the moment: it is full'],
+  [slurm({ job: null, state: 'UNCLEAR', reason: 'timed out' }), 'hpc was asked and did not answer: timed out'],
+  [slurm({ state: 'CONFIGURING' }), 'is CONFIGURING in hpc as 12_3'],
+  [{ kind: 'cluster-full', runs: 20, most: 20 }, '20 jobs in the cluster, which is to have 20 at most'],
   [{ kind: 'cpus', need: 8, free: 2 }, 'needs 8 CPUs: 2 of 16 free'],
   [{ kind: 'no-such-cpus', need: 32, exist: 16 }, 'needs 32 CPUs, there are 16'],
   [{ kind: 'ram', need_mib: 16384, free_mib: 9000 }, 'needs 16G of memory: 8.8G not given to jobs'],
@@ -65,4 +75,12 @@ test('the nearest help comes first', () => {
   assert.match(remedy({ kind: 'machines', class: null, machine: 'box', unreachable: 0, paused: 0, quarantined: 1 }) ?? '', /Resume box/)
   assert.match(remedy({ kind: 'machines', class: null, machine: 'box', unreachable: 1, paused: 0, quarantined: 0 }) ?? '', /run elsewhere/)
   assert.match(remedy({ kind: 'no-such-machines', class: null, machine: 'box' }) ?? '', /nexus machine add box/)
+})
+
+test('what jobs wait for in a cluster is told once, with how many do', () => {
+  const jobs = [
+    slurm({ job: '12_1', reason: 'Resources', meaning: 'all is in use' }), slurm({ reason: 'Resources', meaning: 'all is in use' }),
+    slurm({ reason: 'MaxHeadroom' }), slurm({ reason: 'None' }), { kind: 'held' }, null,
+  ].map((waiting) => ({ waiting }) as Job)
+  assert.deepEqual(waitingThere(jobs), [['Resources: all is in use', 2], ['MaxHeadroom', 1], ['waits in hpc', 1]])
 })
