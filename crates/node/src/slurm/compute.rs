@@ -8,7 +8,7 @@ use std::path::Path;
 use nexus_api::run_dir::{ExitStatus, RunSpec, SLURM_JOB, SPEC};
 
 use super::batch::Batch;
-use super::judge::FENCED;
+use super::judge::{FENCED, NO_GPUS};
 use crate::inspect::{Seen, inspect_from_afar};
 use crate::shim::{self, Known};
 use crate::signals;
@@ -21,6 +21,9 @@ const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 const GIVEN: [&str; 5] =
     [VISIBLE, "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "GPU_DEVICE_ORDINAL"];
 
+/// Where it says how many it gave, for sites that have it set none of those.
+const COUNTED: [&str; 3] = ["SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_GPUS_ON_NODE"];
+
 /// Lives through one run. Standard error is kept for people.
 pub fn main(batch: &Path) -> ! {
     // A signal for the shim may come as soon as it exists.
@@ -28,8 +31,7 @@ pub fn main(batch: &Path) -> ! {
     let code = match run(batch) {
         Ok(code) => code,
         Err(error) => {
-            let host = crate::home::hostname();
-            let _ = io::Write::write_all(&mut io::stderr(), format!("{host}: {error}\n").as_bytes());
+            complain(&error);
             FAILED
         }
     };
@@ -48,6 +50,10 @@ fn run(batch: &Path) -> Result<i32, String> {
         Err(_) if !matches!(inspect_from_afar(&place.dir), Ok(Seen::NotStarted)) => return Ok(fenced(&place.dir)),
         Err(error) => return Err(failed("cannot read", &path, &error)),
     };
+    if !has_gpus(&spec) {
+        complain("Slurm gave it no GPU");
+        return Ok(NO_GPUS);
+    }
     let known = Known::learn().map_err(|error| format!("cannot learn what machine this is: {error}"))?;
     let guard = File::open("/dev/null").map_err(|error| format!("cannot open /dev/null: {error}"))?;
     let mut is_mine = false;
@@ -66,6 +72,18 @@ fn run(batch: &Path) -> Result<i32, String> {
         }),
         _ => Ok(0),
     }
+}
+
+/// For the node, which tells people.
+fn complain(text: &str) {
+    let host = crate::home::hostname();
+    let _ = io::Write::write_all(&mut io::stderr(), format!("{host}: {text}\n").as_bytes());
+}
+
+/// Whether it was given any, if it asked for some: without them it would fail for a reason that nobody sees.
+fn has_gpus(spec: &RunSpec) -> bool {
+    let is_told = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    spec.slurm.as_ref().is_none_or(|request| request.gpus == 0) || GIVEN.iter().chain(&COUNTED).any(is_told)
 }
 
 /// Somebody was first: the run began before, or never will.

@@ -49,6 +49,15 @@ pub fn is_unclear(record: &ExitRecord) -> bool {
 /// What a job of Slurm ends with whose run had begun before: Slurm has run it a second time.
 pub const FENCED: i32 = 76;
 
+/// What a job of Slurm ends with that asked for GPUs and was given none, before its run begins: a controller that was
+/// just restarted has been seen to do that.
+pub const NO_GPUS: i32 = 77;
+
+/// Whether a run that never began may begin when it is submitted once more.
+pub fn was_given_none(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Word(word) if word.exit.is_some_and(|exit| exit.code == NO_GPUS))
+}
+
 pub fn was_fenced(word: &Word) -> bool {
     word.exit.is_some_and(|exit| exit.code == FENCED)
 }

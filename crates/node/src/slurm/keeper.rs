@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nexus_api::run_dir::{ExitRecord, RunSpec};
+use nexus_api::run_dir::RunSpec;
 use nexus_core::ids::RunId;
 
 use super::batch::Batch;
@@ -85,6 +85,8 @@ pub(super) struct Kept {
 pub(super) struct Entry {
     pub dir: PathBuf,
     pub stage: Stage,
+    /// It was submitted so often and given no GPUs.
+    pub in_vain: u32,
     /// They are submitted in the order in which they were to start.
     pub turn: u64,
     /// Slurm's number.
@@ -95,8 +97,8 @@ pub(super) struct Entry {
     pub ended: bool,
     pub grace: Duration,
     pub stopping: Option<Stopping>,
-    /// The shim's record, which waits for Slurm's word.
-    pub record: Option<(ExitRecord, Duration)>,
+    /// The shim's record waits for Slurm's word since then.
+    pub record: Option<Duration>,
     pub verdict: Option<(Verdict, Duration)>,
     /// So many answers of Slurm did not have it.
     pub missing: u32,
@@ -105,7 +107,9 @@ pub(super) struct Entry {
     pub clear: bool,
     pub claimed: bool,
     pub fenced: bool,
-    told: Option<Told>,
+    /// Its directory could not be read: it is looked at again.
+    pub unread: bool,
+    pub told: Option<Told>,
 }
 
 #[derive(Clone, Debug)]
@@ -122,10 +126,11 @@ pub(super) struct Stopping {
 }
 
 impl Entry {
-    fn new(dir: PathBuf, stage: Stage) -> Entry {
+    pub fn new(dir: PathBuf, stage: Stage) -> Entry {
         Entry {
             dir,
             stage,
+            in_vain: 0,
             turn: 0,
             number: None,
             asked: false,
@@ -140,6 +145,7 @@ impl Entry {
             clear: false,
             claimed: false,
             fenced: false,
+            unread: false,
             told: None,
         }
     }
@@ -159,7 +165,7 @@ impl Entry {
 impl<S: Site> Keeper<S> {
     /// With what an earlier node left.
     pub fn open(site: S, service: String) -> io::Result<Keeper<S>> {
-        let (kept, knows_all) = site.kept()?;
+        let (mut kept, knows_all) = site.kept()?;
         let now = site.now();
         let pace = Pace {
             last: None,
@@ -187,6 +193,8 @@ impl<S: Site> Keeper<S> {
             cancel_at: Duration::ZERO,
             changed: BTreeMap::new(),
         };
+        // A run that was submitted again is in two: the later counts.
+        kept.sort_by_cached_key(|batch| batch.name.rsplit('-').next().and_then(|at| u64::from_str_radix(at, 16).ok()));
         for batch in kept {
             keeper.adopt(batch, now);
         }

@@ -7,7 +7,9 @@ use nexus_api::run_dir::{Cause, ExitRecord};
 use nexus_core::ids::RunId;
 
 use super::batch::{job_name, of_comment};
-use super::judge::{Judged, Verdict, is_unclear, unstarted, was_fenced, with_record, without_record};
+use super::judge::{
+    FENCED, Judged, NO_GPUS, Verdict, is_unclear, unstarted, was_given_none, with_record, without_record,
+};
 use super::keeper::{Entry, Keeper, Stage, tell};
 use super::parse::{State, Word};
 use super::site::{Cancel, Site};
@@ -29,8 +31,7 @@ const CLUSTER_AGAIN: Duration = Duration::from_secs(60);
 /// Answers that fail one after another before Slurm counts as away.
 const FAILURES: u32 = 2;
 
-/// Slurm's word on an end in which it may have had a hand is waited for this long.
-const WORD_PATIENCE: Duration = Duration::from_secs(60);
+/// Slurm's word on a failure in which it may have had a hand is waited for this long.
 const OWN_PATIENCE: Duration = Duration::from_secs(15);
 
 /// A record is on disk before Slurm says that the job is over; a network file system may be slower to show it.
@@ -211,7 +212,7 @@ impl<S: Site> Keeper<S> {
             return self.settle(run);
         }
         // Another job of Slurm had begun it: that one tells.
-        if is_over && was_fenced(&word) {
+        if is_over && word.exit.is_some_and(|exit| [FENCED, NO_GPUS].contains(&exit.code)) {
             let begun_by = self.site.begun_by(&entry.dir).map(|(job, task, _)| (job, task));
             if let Some(begun_by) = begun_by.filter(|begun_by| Some(*begun_by) != entry.number) {
                 (entry.number, entry.missing) = (Some(begun_by), 0);
@@ -289,6 +290,7 @@ impl<S: Site> Keeper<S> {
         let patience = if is_orphan { FENCE_PATIENCE + entry.grace.min(LONGEST_GRACE) } else { RECORD_PATIENCE };
         let is_late = entry.verdict.as_ref().is_some_and(|(_, since)| now >= *since + patience);
         let seen = if is_late { self.site.look_hard(&entry.dir) } else { self.site.look(&entry.dir) };
+        entry.unread = seen.is_err();
         // Nobody may have heard which number sbatch gave it.
         if entry.number.is_none() && !matches!(seen, Ok(Seen::NotStarted | Seen::Claimed)) {
             entry.number = self.site.begun_by(&entry.dir).map(|(job, task, _)| (job, task));
@@ -318,9 +320,12 @@ impl<S: Site> Keeper<S> {
                 self.judged(run, without_record(run, None, &verdict, at_ms), None);
             }
             (Ok(Seen::NotStarted), Some(verdict)) => self.never_began(run, &verdict),
-            (Ok(Seen::NotStarted), None) if !matches!(entry.stage, Stage::Found) => {
-                self.site.report(Report::Underway { run });
+            // Nobody is to start it.
+            (Ok(Seen::NotStarted), None) if matches!(entry.stage, Stage::Found) => {
+                self.runs.remove(&run);
+                self.site.report(Report::NotStarted { run });
             }
+            (Ok(Seen::NotStarted), None) => self.site.report(Report::Underway { run }),
             // Found by its directory, and no number in it: Slurm cannot be asked.
             (Ok(Seen::Starting | Seen::Gone(_)), None)
                 if matches!(entry.stage, Stage::Found) && entry.number.is_none() =>
@@ -334,6 +339,9 @@ impl<S: Site> Keeper<S> {
     /// Its marker is taken, so that nothing of it can start after it was called failed.
     fn never_began(&mut self, run: RunId, verdict: &Verdict) {
         let at_ms = self.site.at_ms();
+        if was_given_none(verdict) && self.submit_again(run) {
+            return;
+        }
         let Some(entry) = self.runs.get_mut(&run) else { return };
         let complaint = match &entry.stage {
             Stage::Sent(batch) => self.site.complaint(batch),
@@ -350,14 +358,11 @@ impl<S: Site> Keeper<S> {
         let now = self.site.now();
         let Some(entry) = self.runs.get_mut(&run) else { return };
         if is_unclear(&record) && entry.stopping.is_none() && entry.verdict.is_none() {
-            let (_, since) = entry.record.get_or_insert((record.clone(), now));
-            // One that failed by itself mostly did: that is not kept back while nobody answers.
-            let patience = match record.cause {
-                Cause::Own if self.pace.away => Duration::ZERO,
-                Cause::Own => OWN_PATIENCE,
-                _ => WORD_PATIENCE,
-            };
-            if now < *since + patience && entry.number.is_some() {
+            let since = *entry.record.get_or_insert(now);
+            // One that failed by itself mostly did: that is not kept back for long, nor while nobody answers. One that was
+            // asked to end was asked by Slurm, which says why, or that it knows no more of it.
+            let is_clear = record.cause == Cause::Own && (self.pace.away || now >= since + OWN_PATIENCE);
+            if !is_clear && entry.number.is_some() {
                 self.pace.soon = true;
                 return;
             }
@@ -387,7 +392,7 @@ impl<S: Site> Keeper<S> {
 
     /// Runs that wait for a record, or for Slurm's word, or whose directory could not be read.
     pub(super) fn settle_due(&mut self) {
-        let is_due = |entry: &Entry| entry.verdict.is_some() || entry.record.is_some();
+        let is_due = |entry: &Entry| entry.verdict.is_some() || entry.record.is_some() || entry.unread;
         let due = self.runs.iter().filter(|(_, entry)| !entry.ended && is_due(entry));
         for run in due.map(|(run, _)| *run).collect::<Vec<_>>() {
             self.settle(run);

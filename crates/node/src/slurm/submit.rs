@@ -19,6 +19,9 @@ const FULL_AGAIN: Duration = Duration::from_secs(30);
 const UNCLEAR: Duration = Duration::from_secs(20);
 const LONGEST_DOUBLED: u32 = 4;
 
+/// Runs that are given no GPUs are submitted again so often.
+const MOST_IN_VAIN: u32 = 3;
+
 /// After Slurm did not answer.
 const AFTER_UNCLEAR: Duration = Duration::from_secs(2);
 
@@ -174,6 +177,20 @@ impl<S: Site> Keeper<S> {
     /// Slurm's number of a batch that is known here, if it is known itself.
     pub(super) fn job_of(&self, name: &str) -> Option<Option<u64>> {
         self.batches.get(name).map(|kept| kept.batch.job)
+    }
+
+    /// A run that was sent and never began waits once more, a few times. False where it does not.
+    pub(super) fn submit_again(&mut self, run: RunId) -> bool {
+        let now = self.site.now();
+        let Some(entry) = self.runs.get_mut(&run).filter(|entry| entry.stopping.is_none()) else { return false };
+        let Stage::Sent(name) = entry.stage.clone() else { return false };
+        let Some(kept) = self.batches.get(&name).filter(|_| entry.in_vain < MOST_IN_VAIN) else { return false };
+        let again = Entry::new(entry.dir.clone(), Stage::Waiting(kept.batch.shape.clone()));
+        let (asked, turn, grace, in_vain) = (entry.asked, entry.turn, entry.grace, entry.in_vain + 1);
+        *entry = Entry { asked, turn, grace, in_vain, ..again };
+        self.gather_until.get_or_insert(now + COMPANY);
+        self.leave(&name);
+        true
     }
 
     /// Something of ours has ended: where Slurm took no more, it may now.

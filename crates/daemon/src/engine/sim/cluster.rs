@@ -208,6 +208,10 @@ impl World {
     fn begin(&mut self, number: Number) {
         let Some(job) = self.jobs.get(&number) else { return };
         let (run, dir) = (job.place.run, job.place.dir.clone());
+        if self.fails(20) {
+            // It was given no GPUs.
+            return self.over(number, State::Failed, Exit { code: 77, signal: 0 });
+        }
         let found = self.dirs.entry(dir).or_default();
         let may_begin = !found.claimed && found.begun.is_none();
         let Some(spec) = found.spec.take_if(|_| may_begin) else {

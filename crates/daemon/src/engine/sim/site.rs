@@ -175,7 +175,13 @@ impl Site for PretendSite {
         Ok(())
     }
 
-    fn fence(&mut self, _: &Path) {}
+    /// What Slurm runs as ever is nobody's to end.
+    fn fence(&mut self, dir: &Path) {
+        let world = self.effect();
+        let begun_by = world.dirs.get(dir).and_then(|found| found.begun.as_ref()).map(|(_, number)| *number);
+        let job = begun_by.and_then(|number| world.jobs.get(&number));
+        assert!(job.is_none_or(|job| job.state != State::Running), "{dir:?} is given up, and Slurm runs it");
+    }
 
     fn lay_out(&self, spec: &RunSpec) -> io::Result<()> {
         let mut world = self.effect();
