@@ -10,12 +10,13 @@ use crate::ui::Ui;
 pub struct App {
     pub ui: Ui,
     pub home: Home,
+    pub client: Client,
 }
 
 impl App {
     /// For pure reads: where no service runs, the first call says so.
     pub fn reader(&self) -> Client {
-        Client::new(&self.home)
+        self.client.clone()
     }
 
     /// For all others: a service is started when none runs.
@@ -27,7 +28,7 @@ impl App {
     /// Makes sure that a service answers. A new home on a network file system is told about, this once.
     pub async fn start(&self, options: StartOptions) -> Result<Began, CliError> {
         let is_new = !self.home.database().exists();
-        let began = start::ensure(&self.home, &options).await?;
+        let began = start::ensure(&self.client, &self.home, &options).await?;
         if is_new && self.home.network {
             self.ui.warn(&format!(
                 "{} is on a network file system: slower, and for this host alone; NEXUS_HOME on a local disk is better",

@@ -1,6 +1,6 @@
 //! The verbs. Each one's arguments stand in its own file under `commands/`.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
     attach, cancel, completions, config, demo, doctor, edit, export, first, forget, gpus, help, history, hold, import,
@@ -31,7 +31,16 @@ pub struct Cli {
     pub verb: Option<Verb>,
 }
 
+/// The whole of the command line, for those who tell of it.
+pub fn command() -> clap::Command {
+    let mut command = Cli::command();
+    command.build();
+    command
+}
+
+/// Options of a verb are made when it is the one that was typed: to make all takes longer than to submit a job.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub enum Verb {
     Status(status::StatusArgs),
     Add(Box<AddArgs>),
@@ -86,8 +95,6 @@ pub enum Verb {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     /// Every verb, and the verbs below it.
@@ -98,9 +105,9 @@ mod tests {
 
     #[test]
     fn the_verbs_are_well_formed_and_have_examples() {
-        let command = Cli::command();
-        command.clone().debug_assert();
-        for verb in verbs(&command) {
+        let whole = command();
+        whole.clone().debug_assert();
+        for verb in verbs(&whole) {
             let after = verb.get_after_help().map(|text| text.to_string()).unwrap_or_default();
             assert!(after.starts_with("Example"), "{} has no example", verb.get_name());
             assert!(verb.get_about().is_some(), "{} says nothing of itself", verb.get_name());
@@ -109,7 +116,7 @@ mod tests {
 
     #[test]
     fn every_option_takes_one_value_at_most() {
-        for verb in verbs(&Cli::command()) {
+        for verb in verbs(&command()) {
             for option in verb.get_arguments().filter(|argument| !argument.is_positional()) {
                 let most = option.get_num_args().map_or(1, |range| range.max_values());
                 assert!(most <= 1, "{} {}", verb.get_name(), option.get_id());

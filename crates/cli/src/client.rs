@@ -5,6 +5,7 @@ mod http;
 mod terminal;
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 use nexus_api::config::{ConfigView, Overrides};
 use nexus_api::edit::{JobEdit, JobEdited, QueueEdit, QueueEdited, QueueText};
@@ -36,6 +37,8 @@ const IDS_IN_A_PATH: usize = 1000;
 pub struct Client {
     socket: PathBuf,
     home: PathBuf,
+    /// Over which the service was asked whether it answers: the first request goes the same way.
+    open: Arc<Mutex<Option<http::Open>>>,
 }
 
 /// Which part of a log.
@@ -49,7 +52,7 @@ pub struct LogQuery {
 
 impl Client {
     pub fn new(home: &Home) -> Client {
-        Client { socket: home.socket(), home: home.dir.clone() }
+        Client { socket: home.socket(), home: home.dir.clone(), open: Arc::default() }
     }
 
     pub async fn service(&self) -> Result<Service, CliError> {

@@ -101,13 +101,14 @@ fn runtime() -> tokio::runtime::Runtime {
 
 async fn run(verb: Option<Verb>, bare: status::StatusArgs, raw: &[OsString], ui: Ui) -> Result<ExitCode, CliError> {
     let verb = match verb {
-        Some(Verb::Help(args)) => return help::run(args, Cli::command(), &ui),
+        Some(Verb::Help(args)) => return help::run(args, args::command(), &ui),
         Some(Verb::Demo(args)) => return demo::run(args, &ui).await,
         Some(Verb::Completions(args)) => return completions::run(args, &Cli::command(), &ui),
         verb => verb,
     };
     let home = nexus_node::home::find_home().map_err(|error| CliError::Home { source: Box::new(error) })?;
-    let app = App { ui, home };
+    let client = client::Client::new(&home);
+    let app = App { ui, home, client };
     match verb {
         None => status::run(bare, &app, app.started().await?).await,
         Some(verb) => run_verb(verb, raw, &app).await,
@@ -164,7 +165,7 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
 
 fn report(error: &CliError, ui: &Ui) -> ExitCode {
     let usage = match error {
-        CliError::Usage { verb, .. } => Some(help::usage_line(Cli::command(), verb)),
+        CliError::Usage { verb, .. } => Some(help::usage_line(args::command(), verb)),
         _ => None,
     };
     if !matches!(error, CliError::OutputClosed) {

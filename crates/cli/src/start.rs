@@ -37,8 +37,7 @@ pub enum Began {
 }
 
 /// Makes sure that a service answers. `options` count only for one that is started here.
-pub async fn ensure(home: &Home, options: &StartOptions) -> Result<Began, CliError> {
-    let client = Client::new(home);
+pub async fn ensure(client: &Client, home: &Home, options: &StartOptions) -> Result<Began, CliError> {
     let deadline = Instant::now() + OTHER_SERVICE_LIMIT;
     loop {
         if client.answers().await? {

@@ -3,10 +3,9 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::args::{Cli, Verb};
+use crate::args::{self, Verb};
 use crate::commands::help;
 use crate::commands::status::StatusArgs;
 use crate::error::{CliError, Told, Usage, code};
@@ -26,7 +25,7 @@ pub fn told(error: clap::Error, raw: &[OsString]) -> ExitCode {
             let told = Told {
                 error: format!("there is no verb {typed}"),
                 why: None,
-                hint: Some(help::suggestion(&Cli::command(), &typed)),
+                hint: Some(help::suggestion(&args::command(), &typed)),
             };
             ui.failed(&told, Some("usage: nexus [VERB] [OPTIONS]"));
             ExitCode::from(code::USAGE)
@@ -34,7 +33,7 @@ pub fn told(error: clap::Error, raw: &[OsString]) -> ExitCode {
         _ => {
             let mut told = in_our_form(&error);
             let verb = typed_verb(raw);
-            let usage = help::usage_line(Cli::command(), verb.as_deref().unwrap_or_default());
+            let usage = help::usage_line(args::command(), verb.as_deref().unwrap_or_default());
             if verb.as_deref() == Some("sweep") && error.kind() == ErrorKind::UnknownArgument {
                 told.why = Some("the command of a sweep is one argument: its own options stand in its quotes".into());
             }
@@ -116,7 +115,7 @@ fn number_words(said: &str) -> String {
 /// `nexus config grt`: the nearest of the verbs below `config`.
 fn below_a_verb(error: &clap::Error, verb: &str, ui: &Ui) -> ExitCode {
     let typed = context(error, ContextKind::InvalidSubcommand);
-    let command = Cli::command();
+    let command = args::command();
     let near = command.find_subcommand(verb).and_then(|verb| help::nearest_verb(verb, &typed));
     let hint = match near {
         Some(near) => format!("nexus {verb} {near}"),
@@ -130,7 +129,7 @@ fn below_a_verb(error: &clap::Error, verb: &str, ui: &Ui) -> ExitCode {
 
 /// The verb that was typed, if it is one, with the verb below it, if it has one: `config set`.
 fn typed_verb(raw: &[OsString]) -> Option<String> {
-    let command = Cli::command();
+    let command = args::command();
     let mut words = raw.iter().skip(1).filter_map(|word| word.to_str());
     let verb = words.find_map(|word| command.find_subcommand(word))?;
     let below = words.find_map(|word| verb.find_subcommand(word));
@@ -175,6 +174,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::args::Cli;
 
     fn heard(words: &[&str]) -> Told {
         in_our_form(&Cli::try_parse_from([&["nexus"], words].concat()).unwrap_err())

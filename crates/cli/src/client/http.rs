@@ -1,12 +1,14 @@
-//! HTTP/1.1 over the service's unix socket, one connection a request.
+//! HTTP/1.1 over the service's unix socket, one connection a request; the first has that of the question whether it answers.
 
 use std::error::Error;
 use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::{MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1::SendRequest;
 use hyper::upgrade::Upgraded;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -20,6 +22,17 @@ use crate::error::CliError;
 
 /// A service that has not begun to answer by then is told about, not waited for.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+
+/// A connection on which nothing was asked for this long is left alone: there may be another service by now.
+const FRESH: Duration = Duration::from_millis(500);
+
+type Connection = SendRequest<Full<Bytes>>;
+
+/// One that was used a moment ago.
+pub(super) struct Open {
+    connection: Connection,
+    answered: Instant,
+}
 
 /// An answer that is read as it comes.
 pub struct Body {
@@ -109,10 +122,23 @@ impl Client {
     pub async fn answers(&self) -> Result<bool, CliError> {
         let path = "/v1/service";
         match self.connect(path).await {
-            Ok(stream) => Ok(exchange(stream, Method::GET, path, Bytes::new()).await.is_ok()),
+            Ok(stream) => Ok(self.asked_first(path, stream).await.is_ok()),
             Err(CliError::NoService { .. }) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    async fn asked_first(&self, path: &str, stream: UnixStream) -> Result<(), CliError> {
+        let mut connection = shake_hands(path, stream).await?;
+        let answer = exchange(&mut connection, Method::GET, path, Bytes::new()).await?;
+        whole(path, answer).await?;
+        connection.ready().await.map_err(self::connection(path))?;
+        *self.open() = Some(Open { connection, answered: Instant::now() });
+        Ok(())
+    }
+
+    fn open(&self) -> MutexGuard<'_, Option<Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn connect(&self, path: &str) -> Result<UnixStream, CliError> {
@@ -142,12 +168,17 @@ impl Client {
     }
 
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>, CliError> {
-        let answered = exchange(self.connect(path).await?, method.clone(), path, body.clone()).await;
-        match answered {
+        let open = self.open().take().filter(|open| open.answered.elapsed() < FRESH);
+        let mut connection = match open {
+            Some(open) => open.connection,
+            None => shake_hands(path, self.connect(path).await?).await?,
+        };
+        match exchange(&mut connection, method.clone(), path, body.clone()).await {
             // A service that was killed takes connections until its last thread is gone; then it takes none. To ask
             // again does no harm, to tell it something again might.
             Err(CliError::Connection { source, .. }) if method == Method::GET && source.is::<hyper::Error>() => {
-                exchange(self.connect(path).await?, method, path, body).await
+                let mut connection = shake_hands(path, self.connect(path).await?).await?;
+                exchange(&mut connection, method, path, body).await
             }
             answered => answered,
         }
@@ -160,10 +191,19 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), NotFound | ConnectionRefused | ConnectionReset | NotADirectory)
 }
 
-async fn exchange(stream: UnixStream, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>, CliError> {
-    let (mut sender, connection_work) =
+async fn shake_hands(path: &str, stream: UnixStream) -> Result<Connection, CliError> {
+    let (sender, connection_work) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(connection(path))?;
     tokio::spawn(connection_work);
+    Ok(sender)
+}
+
+async fn exchange(
+    sender: &mut Connection,
+    method: Method,
+    path: &str,
+    body: Bytes,
+) -> Result<Response<Incoming>, CliError> {
     let request = Request::builder()
         .method(method)
         .uri(path)

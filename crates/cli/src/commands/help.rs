@@ -184,6 +184,6 @@ mod tests {
         assert_eq!(usage_line(Cli::command(), "config set"), "usage: nexus config set [OPTIONS] <KEY> <VALUE>");
         assert!(of_verb(Cli::command(), "add").unwrap().contains("--gpus"));
         assert!(of_verb(Cli::command(), "__service").is_err());
-        assert!(all(&Cli::command()).contains("nexus history      Show ended jobs"));
+        assert!(all(&crate::args::command()).contains("nexus history      Show ended jobs"));
     }
 }
