@@ -248,6 +248,11 @@ impl World {
         self.held
     }
 
+    /// Larger than the turn of any job there is.
+    pub fn next_turn(&self) -> i64 {
+        self.next_turn
+    }
+
     pub(crate) fn ready(&self) -> &BTreeMap<Request, Bucket> {
         &self.ready
     }

@@ -1,6 +1,6 @@
 //! Jobs: list, show, submit, rerun.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use axum::Json;
 use axum::extract::State;
@@ -20,7 +20,7 @@ use utoipa::IntoParams;
 
 use super::extract::{Asked, Path, Sent, once};
 use super::problem::Failed;
-use super::{App, Shared};
+use super::{App, InQueue, Shared};
 use crate::engine::{Message, Once};
 use crate::identity::identity;
 use crate::same::same;
@@ -342,10 +342,10 @@ impl App {
         &self,
         reader: &Reader,
         rows: Vec<JobRow>,
-        waiting: &BTreeMap<String, WaitingWord>,
+        waiting: &InQueue,
         whole_queue: bool,
     ) -> Result<Vec<Job>, Problem> {
-        let around = view::Surroundings { log_dir: &self.log_dir, now: clock::now(), waiting };
+        let around = view::Surroundings { log_dir: &self.log_dir, now: clock::now(), waiting: &waiting.why };
         let few = rows.iter().filter(|row| is_waiting(row)).count() <= POSITIONS_COUNTED;
         let mut jobs = Vec::with_capacity(rows.len());
         let mut next = 0;
@@ -356,7 +356,7 @@ impl App {
                     next += 1;
                     Some(next)
                 }
-                true if few => reader.position(&row).map_err(|error| error.problem())?,
+                true if few => reader.position(&row, waiting.length).map_err(|error| error.problem())?,
                 true => None,
             };
             jobs.push(view::job(row, position, &around));

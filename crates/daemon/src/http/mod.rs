@@ -69,7 +69,7 @@ use crate::readings::Readings;
 use crate::reload::Reload;
 use crate::results::Copier;
 use crate::service_screen::ServiceScreen;
-use crate::store::{Reader, Readers};
+use crate::store::{Length, Reader, Readers};
 use crate::web::Web;
 use crate::{clock, words};
 pub use history::Turns;
@@ -223,9 +223,9 @@ impl App {
     }
 
     /// Why each of these jobs waits.
-    async fn waiting(&self, ids: Vec<String>) -> Result<BTreeMap<String, Waiting>, Problem> {
+    async fn waiting(&self, ids: Vec<String>) -> Result<InQueue, Problem> {
         if ids.is_empty() {
-            return Ok(BTreeMap::new());
+            return Ok(InQueue::default());
         }
         self.explain(move |world, pool, explainer| {
             let answer = |id: String| {
@@ -236,7 +236,8 @@ impl App {
                 };
                 Some((id, waiting))
             };
-            ids.into_iter().filter_map(answer).collect()
+            let why = ids.into_iter().filter_map(answer).collect();
+            InQueue { why, length: Length { pending: world.pending(), next_turn: world.next_turn() } }
         })
         .await
     }
@@ -255,6 +256,13 @@ impl App {
             Err(error) => Err(Problem::Internal { error: error.to_string() }),
         }
     }
+}
+
+/// What the engine knows of waiting jobs.
+#[derive(Default)]
+struct InQueue {
+    why: BTreeMap<String, Waiting>,
+    length: Length,
 }
 
 /// Accepts only connections of the service's own user.

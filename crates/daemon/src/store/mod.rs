@@ -44,7 +44,7 @@ pub use left::{Copied, Left};
 pub use machines::MachineRow;
 pub use narrow::Narrow;
 pub use pages::Behind;
-pub use read::{Filter, JobRow, Reader, RunRow, RunSite};
+pub use read::{Filter, JobRow, Length, Reader, RunRow, RunSite};
 pub use restore::parents;
 pub use spec::{Launch, NewSpec, past_texts};
 pub use submissions::Submission;

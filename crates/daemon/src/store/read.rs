@@ -17,7 +17,18 @@ use super::spec::{Specs, StoredSpec};
 use crate::identity::{Identity, are_identical};
 
 /// Nobody reads a queue position beyond this; counting stops here.
-const LAST_POSITION: i64 = 10_000;
+const LAST_POSITION: u64 = 10_000;
+
+/// So many jobs behind one are counted at once.
+const FEW_BEHIND: u64 = 100;
+
+/// How long the queue was at a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Length {
+    pub pending: u64,
+    /// Jobs that came later have it, or a larger one.
+    pub next_turn: i64,
+}
 
 /// One consistent view of the database.
 pub struct Reader<'a> {
@@ -283,19 +294,32 @@ impl<'a> Reader<'a> {
         self.jobs(&sql, [since.0, i64::try_from(limit).unwrap_or(i64::MAX)])
     }
 
-    /// Place in the queue, from 1; none beyond a reader's patience.
-    pub fn position(&self, row: &JobRow) -> Result<Option<u64>, StoreError> {
-        let before: i64 = self
-            .db
-            .prepare_cached(
-                "SELECT count(*) FROM (SELECT 1 FROM jobs WHERE ended_at IS NULL AND state IN ('queued', 'held')
-                 AND (place_priority, turn) < (?1, ?2) LIMIT ?3)",
-            )
+    /// Place in the queue, from 1; none beyond a reader's patience. Counted from the end that is nearer: a job that was just
+    /// added is mostly the last.
+    pub fn position(&self, row: &JobRow, queue: Length) -> Result<Option<u64>, StoreError> {
+        // Jobs that came after the queue was measured are not in its length.
+        let behind = self.counted(">", row, queue.next_turn, FEW_BEHIND)?;
+        if behind < FEW_BEHIND {
+            return Ok(Some(queue.pending.saturating_sub(behind).max(1)));
+        }
+        let before = self.counted("<", row, i64::MAX, LAST_POSITION)?;
+        Ok((before < LAST_POSITION).then_some(before + 1))
+    }
+
+    /// Waiting jobs before a job or behind it, up to a limit.
+    fn counted(&self, side: &str, row: &JobRow, next_turn: i64, limit: u64) -> Result<u64, StoreError> {
+        let sql = format!(
+            "SELECT count(*) FROM (SELECT 1 FROM jobs WHERE ended_at IS NULL AND state IN ('queued', 'held')
+             AND (place_priority, turn) {side} (?1, ?2) AND turn < ?3 LIMIT ?4)"
+        );
+        self.db
+            .prepare_cached(&sql)
             .and_then(|mut statement| {
-                statement.query_row(params![row.place.0, row.place.1, LAST_POSITION], |row| row.get(0))
+                statement
+                    .query_row(params![row.place.0, row.place.1, next_turn, limit as i64], |row| row.get::<_, i64>(0))
             })
-            .map_err(|source| self.fail(source))?;
-        Ok((before < LAST_POSITION).then_some(before.unsigned_abs() + 1))
+            .map(i64::unsigned_abs)
+            .map_err(|source| self.fail(source))
     }
 
     pub fn runs(&self, n: i64) -> Result<Vec<RunRow>, StoreError> {
