@@ -18,6 +18,7 @@ mod socket;
 mod ssh;
 mod stir;
 mod terminal;
+pub mod trace;
 mod typist;
 mod web;
 
