@@ -5,10 +5,12 @@ import json
 import os
 import pathlib
 import shutil
+import statistics
 import subprocess
 import time
 
 from hosts import Hosts
+from rows import percentile
 from stage import Home, Stamps, cpu_ms, memory_kb, until
 
 # A machine has this many GPUs, which are made up.
@@ -172,6 +174,33 @@ def cmdline(pid):
         return []
 
 
+def rows(found, bench):
+    added = f"{bench.machines} machines added at once"
+    told = [
+        (added, "nexus is sent to each", f"{found['add_sent_s']:.1f} s", "", ""),
+        (added, "nexus is there", f"{found['add_there_s']:.1f} s", "", ""),
+        (added, "ssh HOST true, without nexus", f"{found['ssh_s']:.1f} s", "", ""),
+    ]
+    titles = {
+        "idle": "nothing happens",
+        "busy": f"{bench.far_jobs} jobs of 1 s run through",
+        "readings": "2 GPUs of each are looked at",
+    }
+    for when, title in titles.items():
+        costs = found[when]
+        whose = [
+            (f"the service, {costs['threads']} threads", "service", 1),
+            ("its processes of ssh together", "ssh", 1),
+            ("node and launcher of one machine", "nodes", bench.machines),
+        ]
+        for tool, group, among in whose:
+            used = {what: figure / among for what, figure in costs[group].items()}
+            memory = (f"RSS {used['rss_kb'] / 1024:.1f} MB", f"PSS {used['pss_kb'] / 1024:.1f} MB")
+            cpu = f"{used['cpu_percent']:.3f} % of a core"
+            told.append((f"{bench.machines} machines, {costs['span_s']:.0f} s, {title}", tool, cpu, *memory))
+    return told
+
+
 def missed(found):
     """Limits that the service is over."""
     for when in ("idle", "busy", "readings"):
@@ -200,3 +229,12 @@ def far_gap(bench):
             (seconds(after["started_at"]) - seconds(before["ended_at"])) * 1000 for before, after in zip(jobs, jobs[1:])
         ]
         return {"stamps_ms": stamps.gaps_ms(), "history_ms": told, "round_trip_ms": trips[0]}
+
+
+def far_gap_rows(found, bench):
+    title = f"exit there to next start there, {bench.far_gap_jobs} jobs"
+    rows = []
+    for name, samples in [("by their stamps", found["stamps_ms"]), ("by history --json", found["history_ms"])]:
+        cells = (f"median {statistics.median(samples):.2f} ms", f"p95 {percentile(samples, 0.95):.2f}")
+        rows.append((title, name, *cells, f"round trip {found['round_trip_ms']:.2f} ms"))
+    return rows

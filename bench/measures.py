@@ -53,12 +53,16 @@ def xargs_makespan(bench, kind):
     return [bench.jobs / ((stamps.times("E")[-1] - begin) / 1e9)]
 
 
+def launched(kind, words):
+    """What is run where nexus would run it; the shell is the same that nexus takes."""
+    return words if kind == "argv" else ["bash", "-c", shlex.join(words)]
+
+
 def xargs(bench, kind, at_once, count, words):
-    """A line of input a job, as nexus has an entry a job; the shell is the same that nexus takes."""
-    told = words if kind == "argv" else ["bash", "-c", shlex.join(words)]
+    """A line of input a job, as nexus has an entry a job."""
     lines = "".join(f"{number}\n" for number in range(count))
     # The line replaces nothing: {} does not occur.
-    subprocess.run(["xargs", f"-P{at_once}", "-I{}", *told], input=lines, text=True, check=True)
+    subprocess.run(["xargs", f"-P{at_once}", "-I{}", *launched(kind, words)], input=lines, text=True, check=True)
 
 
 def nexus_submit(bench, _):
@@ -205,6 +209,8 @@ def as_history(bench):
 def idle_cpu(homes, seconds):
     """CPU of service and launcher together while nothing happens, ms a minute."""
     pids = {name: [home.service(), *home.processes("nexus-launcher")] for name, home in homes}
+    for _, home in homes:
+        home.rest()
     # What the last question set in motion has come to rest.
     time.sleep(5)
     used = lambda: {name: sum(map(cpu_ms, own)) for name, own in pids.items()}

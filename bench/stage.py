@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import sqlite3
 import subprocess
 import tempfile
@@ -93,6 +94,11 @@ class Home:
     def service(self):
         return json.loads(self.run("doctor", "--json"))["service"]["pid"]
 
+    def socket(self):
+        """Where the service says that it listens."""
+        with open(self.env["NEXUS_HOME"] + "/service.lock") as file:
+            return file.read().split("\n")[1]
+
     def processes(self, name):
         """Processes of this home that go by this name."""
         mark = b"NEXUS_HOME=" + self.env["NEXUS_HOME"].encode()
@@ -105,6 +111,11 @@ class Home:
             except OSError:
                 continue
         return found
+
+    def rest(self):
+        """Waits until what ended runs needed is tidied away, which is done slowly on purpose: ten a second."""
+        logs = pathlib.Path(self.env["NEXUS_HOME"], "logs")
+        until("all runs are tidied", lambda: not any(logs.glob("*/started")), 0.5)
 
     def fill(self, count):
         """Puts ended jobs into the database, as copies of one that ran."""
