@@ -90,7 +90,8 @@ fn ten_thousand_jobs_are_few_syncs() {
         nexus.run_limited(&["import", "--format", "jsonl", &file.to_string_lossy()]).expect_code(0);
     });
     within("syncs of 10,000 jobs", calls.syncs(), 6);
-    within("system calls of 10,000 jobs", calls.all(), 15_000);
+    // The log of the database may be brought into it meanwhile, a page at a time.
+    within("system calls of 10,000 jobs", calls.all(), 24_000);
 }
 
 /// Ended jobs as another service exported them.
