@@ -187,10 +187,16 @@ impl Hpc {
         self.slurm.calls().into_iter().filter(submits).collect()
     }
 
-    /// All that Slurm remembers, by its names for them (`7`, `8_4`): their states.
+    /// All that Slurm remembers, by its names for them (`7`, `8_4`): their states. Not those that it started without the
+    /// GPUs that they asked for, as after a restart of its controller: nexus does not begin them.
     pub fn numbers(&self) -> BTreeMap<String, String> {
+        let is_ours = |number: &str, state: &str| {
+            let told = || self.slurm.ask("scontrol", &["-o", "show", "job", number]);
+            state != "FAILED" || !told().contains(" ExitCode=77:0 ")
+        };
         let text = self.slurm.ask("squeue", &["-h", "-r", "-t", "all", "-o", "%i %T"]);
         let pairs = text.lines().filter_map(|line| line.split_once(' '));
+        let pairs = pairs.filter(|(number, state)| is_ours(number, state));
         pairs.map(|(number, state)| (number.to_string(), state.to_string())).collect()
     }
 
