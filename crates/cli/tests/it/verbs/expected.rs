@@ -5,10 +5,12 @@ use nexus_testkit::Nexus;
 use super::{LONG, SCREEN};
 use crate::NEXUS;
 
-/// Hours and minutes of a time as it is shown here.
+/// A time as it is shown here: hours and minutes, with the day before them if that is another.
 fn shown(time: &serde_json::Value) -> String {
     let time: jiff::Timestamp = time.as_str().unwrap().parse().unwrap();
-    time.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M").to_string()
+    let time = time.to_zoned(jiff::tz::TimeZone::system());
+    let is_today = time.date() == jiff::Zoned::now().date();
+    time.strftime(if is_today { "%H:%M" } else { "%Y-%m-%d %H:%M" }).to_string()
 }
 
 #[test]
