@@ -15,6 +15,15 @@ fn within(what: &str, counted: u64, budget: u64) {
     assert!(counted <= budget, "{what}: {counted}, {budget} at most");
 }
 
+/// A queue in which nothing starts; none where nothing can be counted.
+fn paused() -> Option<Nexus> {
+    is_there().then(|| {
+        let nexus = Nexus::with_gpus(NEXUS, 1);
+        nexus.ok(&["pause"]);
+        nexus
+    })
+}
+
 /// What the service and its launcher, with all that come of them, ask of the kernel meanwhile.
 fn watched(nexus: &Nexus, work: impl FnOnce()) -> Calls {
     let service = nexus.service_pid();
@@ -26,11 +35,7 @@ fn watched(nexus: &Nexus, work: impl FnOnce()) -> Calls {
 
 #[test]
 fn a_submission_is_cheap_for_the_client() {
-    if !is_there() {
-        return;
-    }
-    let nexus = Nexus::with_gpus(NEXUS, 1);
-    nexus.ok(&["pause"]);
+    let Some(nexus) = paused() else { return };
     let add = nexus.command(&["add", "--", "true"]);
     let calls = calls_of(&add, nexus.root().join("calls"));
     within("connections of a submission", calls.of(&["connect"]), 1);
@@ -41,12 +46,8 @@ fn a_submission_is_cheap_for_the_client() {
 
 #[test]
 fn a_submission_is_one_sync_for_the_service() {
-    if !is_there() {
-        return;
-    }
     const JOBS: u64 = 40;
-    let nexus = Nexus::with_gpus(NEXUS, 1);
-    nexus.ok(&["pause"]);
+    let Some(nexus) = paused() else { return };
     nexus.ok(&["add", "--", "true"]);
     let calls = watched(&nexus, || {
         for _ in 0..JOBS {
@@ -60,12 +61,8 @@ fn a_submission_is_one_sync_for_the_service() {
 
 #[test]
 fn a_run_is_few_calls_and_one_program() {
-    if !is_there() {
-        return;
-    }
     const JOBS: u64 = 40;
-    let nexus = Nexus::with_gpus(NEXUS, 1);
-    nexus.ok(&["pause"]);
+    let Some(nexus) = paused() else { return };
     nexus.ok(&["add", "-x", "40", "--", "true"]);
     let calls = watched(&nexus, || {
         nexus.ok(&["resume"]);
@@ -78,12 +75,8 @@ fn a_run_is_few_calls_and_one_program() {
 
 #[test]
 fn ten_thousand_jobs_are_few_syncs() {
-    if !is_there() {
-        return;
-    }
     const JOBS: u64 = 10_000;
-    let nexus = Nexus::with_gpus(NEXUS, 1);
-    nexus.ok(&["pause"]);
+    let Some(nexus) = paused() else { return };
     let lines: String = (0..JOBS).map(|number| format!("{{\"argv\": [\"true\", \"{number}\"]}}\n")).collect();
     let file = nexus.file("many.jsonl", &lines);
     let calls = watched(&nexus, || {

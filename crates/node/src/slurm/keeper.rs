@@ -98,7 +98,7 @@ pub(super) struct Entry {
     pub grace: Duration,
     pub stopping: Option<Stopping>,
     /// The shim's record waits for Slurm's word since then.
-    pub record: Option<Duration>,
+    pub record_since: Option<Duration>,
     pub verdict: Option<(Verdict, Duration)>,
     /// So many answers of Slurm did not have it.
     pub missing: u32,
@@ -138,7 +138,7 @@ impl Entry {
             ended: false,
             grace: Duration::from_secs(30),
             stopping: None,
-            record: None,
+            record_since: None,
             verdict: None,
             missing: 0,
             was_seen: false,

@@ -358,7 +358,7 @@ impl<S: Site> Keeper<S> {
         let now = self.site.now();
         let Some(entry) = self.runs.get_mut(&run) else { return };
         if is_unclear(&record) && entry.stopping.is_none() && entry.verdict.is_none() {
-            let since = *entry.record.get_or_insert(now);
+            let since = *entry.record_since.get_or_insert(now);
             // One that failed by itself mostly did: that is not kept back for long, nor while nobody answers. One that was
             // asked to end was asked by Slurm, which says why, or that it knows no more of it.
             let is_clear = record.cause == Cause::Own && (self.pace.away || now >= since + OWN_PATIENCE);
@@ -375,7 +375,7 @@ impl<S: Site> Keeper<S> {
     /// `known`: the record that is in its directory.
     fn judged(&mut self, run: RunId, judged: Judged, known: Option<&ExitRecord>) {
         if let Some(entry) = self.runs.get_mut(&run) {
-            (entry.ended, entry.record, entry.stopping) = (true, None, None);
+            (entry.ended, entry.record_since, entry.stopping) = (true, None, None);
             // Slurm soon forgets what it said, and the service may have to ask again.
             if let Judged::Ended(record) = &judged
                 && known != Some(record)
@@ -392,7 +392,7 @@ impl<S: Site> Keeper<S> {
 
     /// Runs that wait for a record, or for Slurm's word, or whose directory could not be read.
     pub(super) fn settle_due(&mut self) {
-        let is_due = |entry: &Entry| entry.verdict.is_some() || entry.record.is_some() || entry.unread;
+        let is_due = |entry: &Entry| entry.verdict.is_some() || entry.record_since.is_some() || entry.unread;
         let due = self.runs.iter().filter(|(_, entry)| !entry.ended && is_due(entry));
         for run in due.map(|(run, _)| *run).collect::<Vec<_>>() {
             self.settle(run);
