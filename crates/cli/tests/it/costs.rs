@@ -118,7 +118,9 @@ fn what_is_read_does_not_grow_with_the_history() {
         let reads: [&[&str]; 4] = [&[], &["queue"], &["history"], &["add", "--hold", "--", "true"]];
         // The first has the pages of its file read.
         reads.iter().for_each(|words| drop(nexus.ok(words)));
-        reads.map(|words| watched(&nexus, || drop(nexus.ok(words))).all())
+        // The service has other things to do meanwhile: the least of several is what the read itself costs.
+        let once = |words: &[&str]| watched(&nexus, || drop(nexus.ok(words))).all();
+        reads.map(|words| (0..5).map(|_| once(words)).min().expect("five of them"))
     };
     let (few, many) = (costs(100), costs(20_000));
     for (place, what) in ["status", "queue", "history", "submission"].into_iter().enumerate() {

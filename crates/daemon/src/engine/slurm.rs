@@ -1,5 +1,6 @@
 //! What the engine hears of clusters: what they have, where runs stand in their queues, and that they are away.
 
+use nexus_api::machines::SlurmPartition;
 use nexus_core::apply::Report;
 use nexus_core::ids::MachineId;
 use nexus_core::machine::Cluster as Takes;
@@ -25,8 +26,7 @@ impl Engine {
         let Some(member) = self.pool.members.get_mut(&machine) else { return };
         let Some(in_cluster) = member.cluster.as_mut() else { return };
         let was_there = member.machine.reachable && in_cluster.away.is_none();
-        let biggest =
-            |of: fn(&nexus_node::slurm::Partition) -> u64| cluster.partitions.iter().map(of).max().unwrap_or(0);
+        let biggest = |of: fn(&SlurmPartition) -> u64| cluster.partitions.iter().map(of).max().unwrap_or(0);
         member.machine.cpus = u32::try_from(biggest(|partition| partition.cpus.into())).unwrap_or(u32::MAX).max(1);
         member.machine.ram_mib = biggest(|partition| partition.memory_mib);
         member.machine.cluster = Some(takes(&cluster, &in_cluster.options));

@@ -1,11 +1,11 @@
 //! Clusters among the machines: what is asked when one is added, and what is told of it.
 
-use nexus_api::machines::{InSlurm, NewSlurm, SlurmGpus, SlurmPartition};
+use nexus_api::machines::{InSlurm, NewSlurm};
 use nexus_api::problem::Problem;
 use nexus_core::ids::MachineId;
 use nexus_core::run::Phase;
 use nexus_core::world::World;
-use nexus_node::slurm::{Gpus, Options, Partition};
+use nexus_node::slurm::Options;
 
 use crate::pool::InCluster;
 
@@ -82,28 +82,12 @@ pub fn told(cluster: &InCluster, machine: MachineId, world: &World) -> InSlurm {
         asked: NewSlurm { partition, account, qos, sbatch_args, max_submitted: Some(most_submitted) },
         cluster: known.name,
         version: known.version,
-        partitions: known.partitions.into_iter().map(of_partition).collect(),
+        partitions: known.partitions,
         max_array: Some(known.max_array).filter(|most| *most > 0),
         accounting: known.accounting,
         limits: known.limits,
         submitted,
         running,
-    }
-}
-
-fn of_partition(known: Partition) -> SlurmPartition {
-    let gpus = |gpus: Gpus| SlurmGpus { kind: gpus.kind, per_node: gpus.per_node, total: gpus.total };
-    SlurmPartition {
-        name: known.name,
-        is_default: known.is_default,
-        is_up: known.is_up,
-        max_minutes: known.max_minutes,
-        default_minutes: known.default_minutes,
-        nodes: known.nodes,
-        usable: known.usable,
-        cpus: known.cpus,
-        memory_mib: known.memory_mib,
-        gpus: known.gpus.into_iter().map(gpus).collect(),
     }
 }
 

@@ -35,4 +35,4 @@ pub use site::{Cancel, Site, Submission};
 pub use submitter::Submitter;
 pub use terminal::main as on_terminal;
 pub(crate) use terminal::reach as reach_terminal;
-pub use words::{Cluster, Gpus, Options, Partition, Said, SlurmNews, Told};
+pub use words::{Cluster, Options, Said, SlurmNews, Told};

@@ -9,6 +9,8 @@
 
 use std::fmt;
 
+use nexus_api::machines::{SlurmGpus, SlurmPartition};
+
 pub use super::reason::{Refusal, refusal};
 
 /// `squeue -h -r -t all -u USER -O FORMAT`. `-r` brings one line for each task of an array that waits.
@@ -321,39 +323,9 @@ fn known(text: &str) -> String {
     if text == "(null)" { String::new() } else { text.to_owned() }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Partition {
-    pub name: String,
-    pub is_default: bool,
-    /// It takes jobs and starts them.
-    pub up: bool,
-    /// `None`: no limit.
-    pub max_minutes: Option<u64>,
-    /// `None`: the limit.
-    pub default_minutes: Option<u64>,
-    pub nodes: u32,
-    /// Those of them that take jobs, now or once other jobs are done.
-    pub usable: u32,
-    /// Of its largest node.
-    pub cpus: u32,
-    /// Of its largest node.
-    pub memory_mib: u64,
-    pub gpus: Vec<GpuKind>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GpuKind {
-    /// Empty where the site names none.
-    pub kind: String,
-    /// Of the node that has most.
-    pub per_node: u16,
-    /// Of all nodes, usable or not.
-    pub total: u32,
-}
-
 /// For `SINFO_FORMAT`. Partitions come in the order of the site.
-pub fn sinfo(text: &str) -> Result<Vec<Partition>, Damaged> {
-    let mut partitions: Vec<Partition> = Vec::new();
+pub fn sinfo(text: &str) -> Result<Vec<SlurmPartition>, Damaged> {
+    let mut partitions: Vec<SlurmPartition> = Vec::new();
     for line in whole_lines(text)? {
         let (seen, gpus) = sinfo_line(line).ok_or_else(|| Damaged::at(line))?;
         let place = partitions.iter().position(|partition| partition.name == seen.name).unwrap_or(partitions.len());
@@ -374,7 +346,7 @@ pub fn sinfo(text: &str) -> Result<Vec<Partition>, Damaged> {
                     known.per_node = known.per_node.max(count);
                     known.total = known.total.saturating_add(total);
                 }
-                None => kinds.push(GpuKind { kind, per_node: count, total }),
+                None => kinds.push(SlurmGpus { kind, per_node: count, total }),
             }
         }
     }
@@ -382,14 +354,14 @@ pub fn sinfo(text: &str) -> Result<Vec<Partition>, Damaged> {
 }
 
 /// Nodes of one partition that are alike, and the GPUs of each of them.
-fn sinfo_line(line: &str) -> Option<(Partition, Vec<(String, u16)>)> {
+fn sinfo_line(line: &str) -> Option<(SlurmPartition, Vec<(String, u16)>)> {
     let fields: Vec<&str> = line.split('|').collect();
     let [name, available, max, default, nodes, cpus, memory, state, gres] = fields.as_slice() else { return None };
     let nodes = nodes.parse().ok()?;
-    let partition = Partition {
+    let partition = SlurmPartition {
         name: name.trim_end_matches('*').to_owned(),
         is_default: name.ends_with('*'),
-        up: *available == "up",
+        is_up: *available == "up",
         max_minutes: minutes(max)?,
         default_minutes: minutes(default)?,
         nodes,

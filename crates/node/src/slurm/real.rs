@@ -15,7 +15,7 @@ use super::batch::{Batch, FORMAT, job_name};
 use super::parse::{self, Refusal, Word};
 use super::site::{Cancel, Site, Submission};
 use super::tools::{Tools, said, silent};
-use super::words::{Cluster, Gpus, Options, Partition, Said, SlurmNews};
+use super::words::{Cluster, Options, Said, SlurmNews};
 use crate::home::is_network;
 use crate::inspect::{InspectError, Seen, claim, inspect_from_afar};
 use crate::tidy::{How, Tidying};
@@ -224,7 +224,7 @@ impl Site for RealSite {
             self.known = None;
             return Err(error);
         }
-        Ok(Cluster { partitions: partitions.into_iter().map(partition).collect(), ..known })
+        Ok(Cluster { partitions, ..known })
     }
 
     fn cancel(&mut self, jobs: &[(u64, Option<u32>)], how: Cancel) -> Result<(), String> {
@@ -357,22 +357,6 @@ impl Site for RealSite {
 
 fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(ToString::to_string).collect()
-}
-
-fn partition(read: parse::Partition) -> Partition {
-    let gpus = |kind: parse::GpuKind| Gpus { kind: kind.kind, per_node: kind.per_node, total: kind.total };
-    Partition {
-        name: read.name,
-        is_default: read.is_default,
-        is_up: read.up,
-        max_minutes: read.max_minutes,
-        default_minutes: read.default_minutes,
-        nodes: read.nodes,
-        usable: read.usable,
-        cpus: read.cpus,
-        memory_mib: read.memory_mib,
-        gpus: read.gpus.into_iter().map(gpus).collect(),
-    }
 }
 
 fn as_io(error: InspectError) -> io::Error {

@@ -1,5 +1,6 @@
 //! What is said of a cluster, between the service and the node on its login node.
 
+use nexus_api::machines::SlurmPartition;
 use nexus_core::ids::RunId;
 use serde::{Deserialize, Serialize};
 
@@ -44,41 +45,13 @@ pub struct Cluster {
     pub name: Option<String>,
     pub version: Option<String>,
     /// Those that jobs may go to: the one that was named, else all.
-    pub partitions: Vec<Partition>,
+    pub partitions: Vec<SlurmPartition>,
     /// Whether it remembers jobs for longer than a few minutes.
     pub accounting: bool,
     /// Jobs of one array at most.
     pub max_array: u32,
     /// What the user's association allows, in Slurm's own words: `MaxSubmitJobs=500`.
     pub limits: Vec<String>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Partition {
-    pub name: String,
-    pub is_default: bool,
-    pub is_up: bool,
-    /// The longest that a job may ask for; none = as long as it likes.
-    pub max_minutes: Option<u64>,
-    /// What a job has that does not ask.
-    pub default_minutes: Option<u64>,
-    pub nodes: u32,
-    /// Those that are neither down nor drained.
-    pub usable: u32,
-    /// Of the largest node.
-    pub cpus: u32,
-    pub memory_mib: u64,
-    pub gpus: Vec<Gpus>,
-}
-
-/// GPUs of one kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gpus {
-    /// As Slurm calls it; empty where it has no name.
-    pub kind: String,
-    /// Of the node that has the most.
-    pub per_node: u16,
-    pub total: u32,
 }
 
 /// Where a run stands in Slurm's queue.

@@ -6,11 +6,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use nexus_api::machines::{SlurmGpus, SlurmPartition};
 use nexus_api::run_dir::{ExitRecord, RunSpec};
 use nexus_core::ids::RunId;
 use nexus_core::run::Outcome;
 use nexus_node::inspect::Seen;
-use nexus_node::slurm::{Batch, Cancel, Cluster, Gpus, Partition, Site, SlurmNews, State, Submission, Word};
+use nexus_node::slurm::{Batch, Cancel, Cluster, Site, SlurmNews, State, Submission, Word};
 use nexus_node::{Report, RunPlace};
 
 use super::cluster::{Number, Said, World};
@@ -238,8 +239,14 @@ impl Site for PretendSite {
 }
 
 pub fn cluster() -> Cluster {
-    let gpus = vec![Gpus { kind: "x".into(), per_node: 2, total: 4 }];
-    let partition =
-        Partition { name: "gpu".into(), is_up: true, cpus: 8, memory_mib: 8192, gpus, ..Partition::default() };
+    let gpus = vec![SlurmGpus { kind: "x".into(), per_node: 2, total: 4 }];
+    let partition = SlurmPartition {
+        name: "gpu".into(),
+        is_up: true,
+        cpus: 8,
+        memory_mib: 8192,
+        gpus,
+        ..SlurmPartition::default()
+    };
     Cluster { partitions: vec![partition], max_array: 4, ..Cluster::default() }
 }

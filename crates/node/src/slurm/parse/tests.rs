@@ -151,11 +151,11 @@ fn states_that_nobody_knows_are_not_over() {
 #[test]
 fn partitions_are_summed_over_their_nodes() {
     let partitions = sinfo(recorded!("22.05/sinfo.txt")).expect("whole");
-    let fake = |total| vec![GpuKind { kind: "fake".into(), per_node: 2, total }];
-    let gpu = Partition {
+    let fake = |total| vec![SlurmGpus { kind: "fake".into(), per_node: 2, total }];
+    let gpu = SlurmPartition {
         name: "gpu".into(),
         is_default: true,
-        up: true,
+        is_up: true,
         max_minutes: None,
         default_minutes: None,
         nodes: 3,
@@ -164,10 +164,11 @@ fn partitions_are_summed_over_their_nodes() {
         memory_mib: 16000,
         gpus: fake(6),
     };
-    let short = Partition { name: "short".into(), is_default: false, nodes: 2, gpus: fake(4), ..gpu.clone() };
-    let short = Partition { max_minutes: Some(30), default_minutes: Some(10), ..short };
-    let empty = Partition { name: "empty".into(), is_default: false, up: false, nodes: 0, usable: 0, ..gpu.clone() };
-    let empty = Partition { max_minutes: Some(36 * 60), cpus: 0, memory_mib: 0, gpus: Vec::new(), ..empty };
+    let short = SlurmPartition { name: "short".into(), is_default: false, nodes: 2, gpus: fake(4), ..gpu.clone() };
+    let short = SlurmPartition { max_minutes: Some(30), default_minutes: Some(10), ..short };
+    let empty =
+        SlurmPartition { name: "empty".into(), is_default: false, is_up: false, nodes: 0, usable: 0, ..gpu.clone() };
+    let empty = SlurmPartition { max_minutes: Some(36 * 60), cpus: 0, memory_mib: 0, gpus: Vec::new(), ..empty };
     assert_eq!(partitions, [gpu, short, empty]);
 
     let mixed = "a|up|2:00:00|n/a|2|64|500000|idle~|gpu:a100:4(S:0,3),gpu:2,shard:8\n\
