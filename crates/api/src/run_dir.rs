@@ -387,7 +387,7 @@ pub struct Said {
     pub lines: Vec<String>,
 }
 
-/// What a shim tells the service, one message a connection.
+/// What a shim tells the service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "kebab-case")]
 pub enum ShimMessage {

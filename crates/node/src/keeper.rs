@@ -6,7 +6,9 @@
 //! ```
 //! Messages of shims are quick but may be lost; the directory of a run tells the same, and a pidfd tells when to look.
 
-use std::collections::{HashMap, HashSet};
+mod handing;
+
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,13 +21,14 @@ use nexus_core::ids::RunId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use self::handing::{Handed, Idle};
 use crate::cgroup::Containment;
 use crate::inspect::{InspectError, Seen, claim, inspect};
 use crate::launch::Launcher;
 use crate::launcher::Reply;
 use crate::leftovers::Leftovers;
 use crate::processes::{self, Process};
-use crate::reports::Reports;
+use crate::reports::{Heard, Reports};
 use crate::words::{Mailbox, NodeConfig, Report, Request, RunPlace, Sink};
 
 /// A launcher that dies this often over one run will not start it.
@@ -68,6 +71,8 @@ pub(crate) struct Keeper {
     /// Asked of the launcher, not yet answered.
     launching: HashMap<RunId, Launching>,
     watched: HashMap<RunId, Watched>,
+    /// Shims that listen, the longest first.
+    idle: VecDeque<Idle>,
     /// To be looked at again when the time comes.
     unsettled: HashMap<RunId, Unsettled>,
     /// Lost, with a thread that ends what they left.
@@ -86,11 +91,15 @@ struct Launching {
 
 struct Watched {
     dir: PathBuf,
-    shim: OwnedFd,
+    shim: Arc<OwnedFd>,
     /// Its command is known to have started.
     begun: bool,
     /// Its end was reported by message.
     ended: bool,
+    /// Its shim may be handed another run: it is of this very program, and no signal is on its way to it.
+    reusable: bool,
+    /// Until there is word from it.
+    handed: Option<Handed>,
 }
 
 struct Unsettled {
@@ -112,7 +121,8 @@ enum Why {
 
 struct Ready {
     requests: bool,
-    reports: bool,
+    /// Sockets of shims, by their place.
+    reports: Vec<bool>,
     launcher: bool,
     gone: Vec<RunId>,
 }
@@ -131,6 +141,7 @@ impl Keeper {
             launcher: Some(parts.launcher),
             launching: HashMap::new(),
             watched: HashMap::new(),
+            idle: VecDeque::new(),
             unsettled: HashMap::new(),
             clearing: HashSet::new(),
             closed: false,
@@ -141,8 +152,10 @@ impl Keeper {
         while !self.closed {
             let ready = self.wait();
             // Messages before ends: a shim speaks first and exits then.
-            if ready.reports || !ready.gone.is_empty() {
-                self.hear_shims();
+            if !ready.gone.is_empty() {
+                self.hear_shims(|_| true);
+            } else if ready.reports.contains(&true) {
+                self.hear_shims(|place| ready.reports[place]);
             }
             if ready.launcher {
                 self.hear_launcher();
@@ -152,7 +165,7 @@ impl Keeper {
             }
             for run in ready.gone {
                 if let Some(watched) = self.watched.remove(&run).filter(|watched| !watched.ended) {
-                    self.settle(run, watched.dir, if watched.begun { Why::Begun } else { Why::Launched });
+                    self.shim_is_gone(run, watched);
                 }
             }
             self.look_again();
@@ -160,6 +173,7 @@ impl Keeper {
         if let Some(launcher) = self.launcher.take() {
             launcher.close();
         }
+        self.reports.close();
         self.see_off();
     }
 
@@ -192,7 +206,7 @@ impl Keeper {
         Ready {
             requests: is_ready(0),
             launcher: self.launcher.is_some() && is_ready(1),
-            reports: (reports_from..runs_from).any(is_ready),
+            reports: (reports_from..runs_from).map(is_ready).collect(),
             gone: runs.into_iter().enumerate().filter(|(i, _)| is_ready(runs_from + i)).map(|(_, run)| run).collect(),
         }
     }
@@ -224,7 +238,7 @@ impl Keeper {
 
     fn start(&mut self, mut spec: RunSpec) {
         let Ok(run) = spec.run.parse::<RunId>() else { return };
-        if self.launching.contains_key(&run) {
+        if self.is_on_its_way(run) {
             return;
         }
         spec.reports.clone_from(&self.config.reports);
@@ -232,7 +246,9 @@ impl Keeper {
             Containment::Cgroup(base) => Some(base.clone()),
             Containment::Session => None,
         };
-        self.launch(run, Launching { spec, launches: 0, stop: false, begun: false });
+        if let Some(spec) = self.hand(run, spec) {
+            self.launch(run, Launching { spec, launches: 0, stop: false, begun: false });
+        }
     }
 
     fn launch(&mut self, run: RunId, mut launching: Launching) {
@@ -297,8 +313,9 @@ impl Keeper {
                 if stop {
                     let _ = processes::send_signal(&shim, libc::SIGTERM);
                 }
-                let dir = spec.dir.clone();
-                self.watched.entry(run).or_insert(Watched { dir, shim, begun, ended: false });
+                let (dir, shim) = (spec.dir.clone(), Arc::new(shim));
+                let watched = Watched { dir, shim, begun, ended: false, reusable: !stop, handed: None };
+                self.watched.entry(run).or_insert(watched);
                 if !begun {
                     self.look_later(run, spec.dir, Why::Launched, MESSAGE_PATIENCE);
                 }
@@ -310,7 +327,7 @@ impl Keeper {
         }
     }
 
-    /// The launcher died with this run in hand. Starting is safe to repeat: the marker lets one shim through.
+    /// Whoever had this run in hand died, or let go of it. Starting is safe to repeat: the marker lets one shim through.
     fn launch_again(&mut self, run: RunId, launching: Launching) {
         let why = if launching.stop { Why::Stopping } else { Why::Launched };
         let unstarted = matches!(inspect(&launching.spec.dir), Ok(Seen::NotStarted));
@@ -323,8 +340,15 @@ impl Keeper {
 
     // Listening.
 
-    fn hear_shims(&mut self) {
-        for message in self.reports.take() {
+    fn hear_shims(&mut self, is_ready: impl Fn(usize) -> bool) {
+        for heard in self.reports.take(is_ready) {
+            let (line, message) = match heard {
+                Heard::Message(line, message) => (line, message),
+                Heard::Closed(line) => {
+                    self.line_closed(line);
+                    continue;
+                }
+            };
             let name = match &message {
                 ShimMessage::Started(started) => &started.run,
                 ShimMessage::Ended(record) => &record.run,
@@ -332,12 +356,20 @@ impl Keeper {
             let Ok(run) = name.parse::<RunId>() else { continue };
             match message {
                 ShimMessage::Started(started) => self.heard_start(run, started),
-                ShimMessage::Ended(record) => self.ended(run, record),
+                ShimMessage::Ended(record) => {
+                    // Which process its shim is may have come in the meantime.
+                    if self.launching.contains_key(&run) {
+                        self.hear_launcher();
+                    }
+                    self.listens(run, line, &record);
+                    self.ended(run, record);
+                }
             }
         }
     }
 
     fn heard_start(&mut self, run: RunId, started: Started) {
+        self.is_taken(run);
         if let Some(launching) = self.launching.get_mut(&run) {
             launching.begun = true;
         }
@@ -354,6 +386,7 @@ impl Keeper {
     }
 
     fn ended(&mut self, run: RunId, record: ExitRecord) {
+        self.is_taken(run);
         self.launching.remove(&run);
         self.unsettled.remove(&run);
         if let Some(watched) = self.watched.get_mut(&run) {
@@ -365,15 +398,15 @@ impl Keeper {
     // Looking into directories.
 
     fn observe(&mut self, place: RunPlace) {
-        if !self.launching.contains_key(&place.run) {
+        if !self.is_on_its_way(place.run) {
             self.settle(place.run, place.dir, Why::Observed);
         }
     }
 
     fn stop(&mut self, place: RunPlace) {
         let RunPlace { run, dir } = place;
-        if let Some(watched) = self.watched.get(&run) {
-            let _ = processes::send_signal(&watched.shim, libc::SIGTERM);
+        if self.watched.contains_key(&run) {
+            self.signal(run);
         } else if let Some(launching) = self.launching.get_mut(&run) {
             launching.stop = true;
             // The shim may be anywhere before its marker: one of the two makes it.
@@ -382,6 +415,14 @@ impl Keeper {
             }
         } else {
             self.settle(run, dir, Why::Stopping);
+        }
+    }
+
+    /// Asks the shim to end its run. One that has told its end may have another by now.
+    fn signal(&mut self, run: RunId) {
+        if let Some(watched) = self.watched.get_mut(&run).filter(|watched| !watched.ended) {
+            watched.reusable = false;
+            let _ = processes::send_signal(&watched.shim, libc::SIGTERM);
         }
     }
 
@@ -406,15 +447,18 @@ impl Keeper {
             let same_boot = started.boot_id == self.boot_id;
             match open_process(shim.pid).filter(|_| same_boot && shim.is_current()) {
                 Some(opened) => {
-                    self.watched.insert(run, Watched { dir, shim: opened, begun: true, ended: false });
+                    let shim = Arc::new(opened);
+                    let watched = Watched { dir, shim, begun: true, ended: false, reusable: false, handed: None };
+                    self.watched.insert(run, watched);
                 }
                 // It has just gone, or somebody else holds the lock for an instant.
                 None => return self.look_later(run, dir, why, FIRST_LOOK_AGAIN),
             }
         }
+        self.is_taken(run);
         self.report(Report::Started { run, pid: started.pid, at_ms: started.started_at_ms });
-        if let Some(watched) = self.watched.get(&run).filter(|_| why == Why::Stopping) {
-            let _ = processes::send_signal(&watched.shim, libc::SIGTERM);
+        if why == Why::Stopping {
+            self.signal(run);
         }
     }
 

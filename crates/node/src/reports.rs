@@ -1,31 +1,44 @@
-//! The socket on which shims report: one message a connection, taken as soon as it is there.
+//! The socket on which shims report, a line each. A line is more than its messages: a shim whose run has ended listens on
+//! it for the next, until it is closed.
 
-use std::fs::{self, Permissions};
-use std::io;
+use std::fs::{self, File, Permissions};
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nexus_api::run_dir::{FORMAT, ShimMessage};
+use nexus_api::run_dir::{FORMAT, RunSpec, ShimMessage};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, recv, socket_with,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
+    SocketType, accept_with, bind, listen, recv, sendmsg, socket_with,
 };
 
-/// Longer than any message of a shim.
-const MESSAGE_BYTES: usize = 128 << 10;
+/// Longer than any message of a shim, and than any run that is handed to one.
+pub const MESSAGE_BYTES: usize = 128 << 10;
 
 /// Connections that wait to be accepted; the kernel has a limit of its own below this.
 const WAITING: i32 = 4096;
 
 const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
 
+/// A shim's connection, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Line(u64);
+
+pub enum Heard {
+    Message(Line, ShimMessage),
+    /// Nothing more will come, nor be heard there.
+    Closed(Line),
+}
+
 pub struct Reports {
     path: PathBuf,
     listener: OwnedFd,
-    /// Accepted, and silent so far.
-    silent: Vec<OwnedFd>,
+    lines: Vec<(Line, OwnedFd)>,
+    next: u64,
     buffer: Vec<u8>,
 }
 
@@ -41,40 +54,74 @@ impl Reports {
         bind(&listener, &SocketAddrUnix::new(path)?)?;
         fs::set_permissions(path, Permissions::from_mode(0o600))?;
         listen(&listener, WAITING)?;
-        Ok(Reports { path: path.to_owned(), listener, silent: Vec::new(), buffer: vec![0; MESSAGE_BYTES] })
+        Ok(Reports { path: path.to_owned(), listener, lines: Vec::new(), next: 0, buffer: vec![0; MESSAGE_BYTES] })
     }
 
-    /// What to poll for input.
+    /// What to poll for input: the lines, and last where new ones come from.
     pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.silent.iter().chain([&self.listener]).map(AsFd::as_fd)
+        self.lines.iter().map(|(_, socket)| socket).chain([&self.listener]).map(AsFd::as_fd)
     }
 
-    /// All messages that have come.
-    pub fn take(&mut self) -> Vec<ShimMessage> {
-        let mut messages = Vec::new();
-        for connection in std::mem::take(&mut self.silent) {
-            self.hear(connection, &mut messages);
+    /// All that has come on the lines that are ready, by their place among the sockets, and on new ones.
+    pub fn take(&mut self, is_ready: impl Fn(usize) -> bool) -> Vec<Heard> {
+        let mut heard = Vec::new();
+        for (place, (line, socket)) in std::mem::take(&mut self.lines).into_iter().enumerate() {
+            match is_ready(place) {
+                true => self.hear(line, socket, &mut heard),
+                false => self.lines.push((line, socket)),
+            }
         }
         loop {
             match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                Ok(connection) => self.hear(connection, &mut messages),
-                Err(Errno::AGAIN) => return messages,
+                Ok(socket) => {
+                    self.next += 1;
+                    self.hear(Line(self.next), socket, &mut heard);
+                }
+                Err(Errno::AGAIN) => return heard,
                 Err(Errno::INTR) => {}
                 Err(_) => {
                     // Out of descriptors, say: without a rest the waiting connection would wake us for ever.
                     std::thread::sleep(ACCEPT_AGAIN);
-                    return messages;
+                    return heard;
                 }
             }
         }
     }
 
-    fn hear(&mut self, connection: OwnedFd, messages: &mut Vec<ShimMessage>) {
-        match recv(&connection, &mut self.buffer[..], RecvFlags::empty()) {
-            Ok((length, _)) => messages.extend(parse(&self.buffer[..length])),
-            Err(Errno::AGAIN) => self.silent.push(connection),
-            Err(_) => {}
+    fn hear(&mut self, line: Line, socket: OwnedFd, heard: &mut Vec<Heard>) {
+        loop {
+            match recv(&socket, &mut self.buffer[..], RecvFlags::empty()) {
+                Ok((length @ 1.., _)) => {
+                    heard.extend(parse(&self.buffer[..length]).map(|message| Heard::Message(line, message)));
+                }
+                // What was sent before comes after a reset as well.
+                Err(Errno::INTR | Errno::CONNRESET) => {}
+                Err(Errno::AGAIN) => return self.lines.push((line, socket)),
+                Ok((0, _)) | Err(_) => return heard.push(Heard::Closed(line)),
+            }
         }
+    }
+
+    /// Hands a run to the shim at the other end, with the guard of its start. Returns whether it is on its way; the line
+    /// closes if the shim does not take it.
+    pub fn hand(&self, line: Line, spec: &RunSpec, guard: Option<&File>) -> bool {
+        let Some((_, socket)) = self.lines.iter().find(|(other, _)| *other == line) else { return false };
+        let Ok(text) = serde_json::to_vec(spec) else { return false };
+        if text.len() > MESSAGE_BYTES {
+            return false;
+        }
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut beside = SendAncillaryBuffer::new(&mut room);
+        let guard = guard.map(AsFd::as_fd);
+        if let Some(guard) = &guard {
+            beside.push(SendAncillaryMessage::ScmRights(std::slice::from_ref(guard)));
+        }
+        sendmsg(socket, &[IoSlice::new(&text)], &mut beside, SendFlags::NOSIGNAL).is_ok()
+    }
+
+    /// Lets go of the shims that listen.
+    pub fn close(&mut self) {
+        self.lines.clear();
     }
 }
 

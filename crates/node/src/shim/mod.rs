@@ -14,6 +14,7 @@ mod limits;
 mod oom;
 mod output;
 mod own_folder;
+mod process;
 mod report;
 mod script;
 mod session;
@@ -43,7 +44,7 @@ pub use self::folder::link_job;
 use self::oom::Evidence;
 use self::output::Output;
 use self::own_folder::OwnFolder;
-use self::report::report;
+use self::report::Line;
 use self::script::Script;
 use self::session::Session;
 use self::spawn::Command;
@@ -88,48 +89,76 @@ struct Begun {
     script: Option<Script>,
 }
 
-/// Lives through one run. Called in a process that was forked for it, with the signals of a shim blocked. The guard
-/// is kept until the marker is made, or will never be.
+/// Lives through one run, and then through those it is handed. Called in a process that was forked for it, with the
+/// signals of a shim blocked. The guard is kept until the marker is made, or will never be.
 pub fn run(spec: RunSpec, known: &Known, guard: OwnedFd) -> ! {
     // A panic must not unwind into the launcher's loop, of which this process is a copy.
-    let lived = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| watch_here(spec, known, guard, || ())));
+    let lived = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let mut shim = Shim::begin(known, spec.reports.clone());
+        let mut next = Some((spec, Some(guard)));
+        while let Some((spec, guard)) = next.take() {
+            if shim.watch(spec, guard, || ()) {
+                known.title.set(c"nexus-shim", "nexus: between two jobs");
+                next = shim.line.next();
+            }
+        }
+    }));
     // SAFETY: ends this process. Nothing is buffered.
     unsafe { libc::_exit(i32::from(lived.is_err())) }
 }
 
 /// Lives through one run in this very process. `taken` is called when the run is this process's to begin.
 pub fn watch_here(spec: RunSpec, known: &Known, guard: OwnedFd, taken: impl FnOnce()) {
-    let signals = Signals::open();
-    let _ = rustix::process::setsid();
-    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    known.title.set(c"nexus-shim", &format!("nexus: job {}", spec.run));
-    let run = spec.run.clone();
-    let reports = spec.reports.clone();
-    let (shell, hidden) = (spec.shell, spec.hidden.clone());
-    let folder = Folder::take(&spec.dir);
-    drop(guard);
-    let folder = match folder {
-        Ok(Some(folder)) => folder,
-        Ok(None) => return,
-        Err(source) => {
-            let failure = Failure::MachineFile { operation: "prepare", path: spec.dir, source };
-            report(&reports, &ShimMessage::Ended(unstarted(&run, &failure, &hidden)));
-            return;
-        }
-    };
-    taken();
-    if let Some(link) = &spec.project_link {
-        link_job(link);
+    Shim::begin(known, spec.reports.clone()).watch(spec, Some(guard), taken);
+}
+
+/// What a shim has beside its run.
+struct Shim<'a> {
+    known: &'a Known,
+    /// None while a run has them.
+    signals: Option<io::Result<Signals>>,
+    line: Line,
+    /// When this process began, as the kernel counts.
+    start: u64,
+}
+
+impl Shim<'_> {
+    fn begin(known: &Known, reports: PathBuf) -> Shim<'_> {
+        let signals = Some(Signals::open());
+        let _ = rustix::process::setsid();
+        let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+        let start = processes::stat(std::process::id()).map_or(0, |stat| stat.process.start);
+        Shim { known, signals, line: Line::to(reports), start }
     }
-    let begun =
-        signals.map_err(Failure::machine("receive signals")).and_then(|signals| begin(spec, &folder, signals, known));
-    match begun {
-        Ok(begun) => see_through(begun, &Of { run, shell, hidden, reports }, &folder),
-        Err(failure) => {
-            let record = unstarted(&run, &failure, &hidden);
-            report(&reports, &ShimMessage::Ended(record.clone()));
-            if folder.write_record(&record).is_err() {
-                folder.withdraw();
+
+    /// Returns whether this process is fit for another run.
+    fn watch(&mut self, spec: RunSpec, guard: Option<OwnedFd>, taken: impl FnOnce()) -> bool {
+        self.known.title.set(c"nexus-shim", &format!("nexus: job {}", spec.run));
+        let (run, shell, hidden) = (spec.run.clone(), spec.shell, spec.hidden.clone());
+        let folder = Folder::take(&spec.dir);
+        drop(guard);
+        let folder = match folder {
+            Ok(Some(folder)) => folder,
+            Ok(None) => return false,
+            Err(source) => {
+                let failure = Failure::MachineFile { operation: "prepare", path: spec.dir, source };
+                self.line.tell(&ShimMessage::Ended(unstarted(&run, &failure, &hidden)));
+                return false;
+            }
+        };
+        taken();
+        if let Some(link) = &spec.project_link {
+            link_job(link);
+        }
+        match self.start(spec, &folder) {
+            Ok(begun) => see_through(begun, &Of { run, shell, hidden }, &folder, self),
+            Err(failure) => {
+                let record = unstarted(&run, &failure, &hidden);
+                self.line.tell(&ShimMessage::Ended(record.clone()));
+                if folder.write_record(&record).is_err() {
+                    folder.withdraw();
+                }
+                false
             }
         }
     }
@@ -140,79 +169,81 @@ struct Of {
     run: String,
     shell: bool,
     hidden: Vec<Hidden>,
-    reports: PathBuf,
 }
 
-/// Starts the command. Whatever goes wrong, no process is left.
-fn begin(spec: RunSpec, folder: &Folder, signals: Signals, known: &Known) -> Result<Begun, Failure> {
-    // Where GPUs cannot be locked jobs run all the same: `doctor` tells of such a folder.
-    let how = if spec.gpu_locks_shared { Hold::Shared } else { Hold::Alone };
-    let gpus = known.locks.hold(&spec.gpu_locks, how).map_err(Failure::GpuTaken)?;
-    let output = Output::open(&spec, folder.path())?;
-    let streams = Streams::open(&spec).map_err(Failure::machine("open a terminal"))?;
-    let command = Command::prepare(&spec)?;
-    let script = spec.script.as_deref().map(|text| Script::write(folder.path(), text)).transpose()?;
-    let own_folders = [
-        own_folder(spec.checkpoint_dir.as_deref(), "make the folder of checkpoints")?,
-        own_folder(spec.results_dir.as_deref(), "make the folder of results")?,
-    ];
-    let finds = Finds::new(&spec.extract);
-    let mut viewers = Viewers::open(&spec);
-    let session = spec.screen.as_ref().map(|wanted| Session::open(wanted, &spec, &mut viewers)).transpose()?;
-    let group = spec.cgroup_base.as_ref().and_then(|base| make_group(base, &spec.run));
-    let (start, started_at_ms) = (Instant::now(), now_ms());
-    let memory = group.as_deref().and_then(|group| MemoryGroup::open(group, spec.memory_max_mib));
-    let door = memory.as_ref().and_then(MemoryGroup::door);
-    let forked = command.fork(&streams, group.as_deref(), door.as_ref());
-    let tree = Tree::new(group, memory);
-    let child = forked.inspect_err(|_| tree.remove_group())?;
-    let pid = child.pid;
-    let shim = processes::stat(std::process::id()).map_or(0, |stat| stat.process.start);
-    let started = Started {
-        format: FORMAT,
-        run: spec.run.clone(),
-        shim_pid: std::process::id(),
-        shim_start: shim,
-        boot_id: known.boot_id.clone(),
-        pid,
-        started_at_ms,
-        cgroup: child.cgroup.clone(),
-        terminal: viewers.name.clone(),
-        screen: session.as_ref().map(|session| session.told.clone()),
-    };
-    // The blanks it goes over are on the disk already; should it fail all the same, the job runs on and the
-    // service has its pid by message.
-    let _ = folder.mark(&started);
-    if let Err(failure) = child.executed(&command) {
-        // SAFETY: collects the child, which has ended; its status is of no interest.
-        unsafe { libc::waitpid(pid as i32, std::ptr::null_mut(), 0) };
-        tree.remove_group();
-        return Err(failure);
-    }
-    report(&spec.reports, &ShimMessage::Started(started));
-    let limits = Limits::new(&spec, start);
-    let fence = spec.slurm.as_ref().map(|_| Fence::at(folder.path().join(FENCED)));
-    let evidence = Evidence::new(&spec, start);
-    drop((spec, command));
-    give_memory_back();
-    Ok(Begun {
-        watch: Watch { main: pid, signals, sources: streams.started(), output, finds, tree, limits, viewers, fence },
-        session,
-        pid,
-        started_at_ms,
-        gpus,
-        evidence,
-        own_folders,
-        script,
-    })
-}
-
-/// The environment of the job, now with the command, was the largest part of this process.
-fn give_memory_back() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: has no conditions.
-    unsafe {
-        libc::malloc_trim(0);
+impl Shim<'_> {
+    /// Starts the command. Whatever goes wrong, no process is left.
+    fn start(&mut self, spec: RunSpec, folder: &Folder) -> Result<Begun, Failure> {
+        let known = self.known;
+        let signals = self.signals.take().unwrap_or_else(Signals::open).map_err(Failure::machine("receive signals"))?;
+        // Where GPUs cannot be locked jobs run all the same: `doctor` tells of such a folder.
+        let how = if spec.gpu_locks_shared { Hold::Shared } else { Hold::Alone };
+        let gpus = known.locks.hold(&spec.gpu_locks, how).map_err(Failure::GpuTaken)?;
+        let output = Output::open(&spec, folder.path())?;
+        let streams = Streams::open(&spec).map_err(Failure::machine("open a terminal"))?;
+        let command = Command::prepare(&spec)?;
+        let script = spec.script.as_deref().map(|text| Script::write(folder.path(), text)).transpose()?;
+        let own_folders = [
+            own_folder(spec.checkpoint_dir.as_deref(), "make the folder of checkpoints")?,
+            own_folder(spec.results_dir.as_deref(), "make the folder of results")?,
+        ];
+        let finds = Finds::new(&spec.extract);
+        let mut viewers = Viewers::open(&spec);
+        let session = spec.screen.as_ref().map(|wanted| Session::open(wanted, &spec, &mut viewers)).transpose()?;
+        let group = spec.cgroup_base.as_ref().and_then(|base| make_group(base, &spec.run));
+        let (start, started_at_ms) = (Instant::now(), now_ms());
+        let memory = group.as_deref().and_then(|group| MemoryGroup::open(group, spec.memory_max_mib));
+        let door = memory.as_ref().and_then(MemoryGroup::door);
+        let forked = command.fork(&streams, group.as_deref(), door.as_ref());
+        let tree = Tree::new(group, memory);
+        let child = forked.inspect_err(|_| tree.remove_group())?;
+        let pid = child.pid;
+        let started = Started {
+            format: FORMAT,
+            run: spec.run.clone(),
+            shim_pid: std::process::id(),
+            shim_start: self.start,
+            boot_id: known.boot_id.clone(),
+            pid,
+            started_at_ms,
+            cgroup: child.cgroup.clone(),
+            terminal: viewers.name.clone(),
+            screen: session.as_ref().map(|session| session.told.clone()),
+        };
+        // The blanks it goes over are on the disk already; should it fail all the same, the job runs on and the
+        // service has its pid by message.
+        let _ = folder.mark(&started);
+        if let Err(failure) = child.executed(&command) {
+            // SAFETY: collects the child, which has ended; its status is of no interest.
+            unsafe { libc::waitpid(pid as i32, std::ptr::null_mut(), 0) };
+            tree.remove_group();
+            return Err(failure);
+        }
+        self.line.tell(&ShimMessage::Started(started));
+        let limits = Limits::new(&spec, start);
+        let fence = spec.slurm.as_ref().map(|_| Fence::at(folder.path().join(FENCED)));
+        let evidence = Evidence::new(&spec, start);
+        drop((spec, command));
+        Ok(Begun {
+            watch: Watch {
+                main: pid,
+                signals,
+                sources: streams.started(),
+                output,
+                finds,
+                tree,
+                limits,
+                viewers,
+                fence,
+            },
+            session,
+            pid,
+            started_at_ms,
+            gpus,
+            evidence,
+            own_folders,
+            script,
+        })
     }
 }
 
@@ -231,9 +262,10 @@ fn make_group(base: &Path, run: &str) -> Option<PathBuf> {
     }
 }
 
-/// Watches to the end, then says so: by message first, since the disk may be slow.
-fn see_through(mut begun: Begun, of: &Of, folder: &Folder) {
-    let reports = &of.reports;
+/// Watches to the end, then says so: by message first, since the disk may be slow. Returns whether this process is fit for
+/// another run.
+fn see_through(mut begun: Begun, of: &Of, folder: &Folder, shim: &mut Shim) -> bool {
+    let line = &mut shim.line;
     let mut end = begun.watch.until_gone();
     // Before the end is told: the next run on these GPUs may be started at once.
     drop(begun.gpus);
@@ -259,17 +291,27 @@ fn see_through(mut begun: Begun, of: &Of, folder: &Folder) {
     script::hide(&mut record, &of.hidden);
     script::keep_said(folder.path(), &of.hidden);
     let ended = ShimMessage::Ended(record.clone());
-    let heard = report(reports, &ended);
+    let heard = line.tell(&ended);
+    let mut reusable = heard && cause == Cause::Own && begun.session.is_none() && begun.watch.fence.is_none();
+    if !reusable {
+        line.close();
+    }
     // Viewers show an end, and a frame is short.
     begun.watch.viewers.end(&ExitRecord { found: Found::default(), ..record.clone() });
+    if begun.watch.viewers.are_behind() {
+        reusable = false;
+        line.close();
+    }
     begun.watch.tree.remove_group();
     if !heard {
         // Without a service nobody else removes the group that held this run's, once it is empty.
         begun.watch.tree.remove_base();
     }
     while folder.write_record(&record).is_err() && !folder.is_gone() {
+        // Whatever was handed to this process would wait.
+        line.close();
         std::thread::sleep(RECORD_AGAIN);
-        report(reports, &ended);
+        line.tell(&ended);
     }
     if !heard {
         // Nobody has it but this directory: a power cut must not undo the rename either.
@@ -279,6 +321,8 @@ fn see_through(mut begun: Begun, of: &Of, folder: &Folder) {
     if let Some(session) = begun.session {
         session.close();
     }
+    shim.signals = Some(Ok(begun.watch.signals));
+    reusable
 }
 
 /// The command was not executed: its environment could not be activated, or the shell could not run it.

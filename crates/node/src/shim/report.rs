@@ -1,47 +1,110 @@
 //! Tells the service what happened, if there is one: never waits longer than an instant, since the job's end must
 //! not hang on a service that is down or busy. What is not heard is found in the run directory later.
+//!
+//! The same line brings the next run to a shim that is done with one: see `keeper.rs` for who is handed which.
 
-use std::path::Path;
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use nexus_api::run_dir::{ExitRecord, ShimMessage, Started};
+use nexus_api::run_dir::{ExitRecord, RunSpec, ShimMessage, Started};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send, socket_with};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags,
+    SocketType, connect, recv, recvmsg, send, socket_with,
+};
+
+use crate::reports::MESSAGE_BYTES;
 
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Sends one message on a connection of its own. Returns whether it was taken. On a cluster there is a folder instead of
-/// a socket, in which a file named as the run says that there is something to see.
-pub fn report(reports: &Path, message: &ShimMessage) -> bool {
-    if reports.is_dir() {
-        let (ShimMessage::Started(Started { run, .. }) | ShimMessage::Ended(ExitRecord { run, .. })) = message;
-        // Whoever waits for it asks Slurm too.
-        let _ = std::fs::write(reports.join(run), []);
-        return false;
+/// How long a shim without a run waits for one. Longer than a service needs to find one, and not so long that many of
+/// them lie about.
+const IDLE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// The way to the service, opened when there is something to say.
+pub struct Line {
+    reports: PathBuf,
+    socket: Option<OwnedFd>,
+}
+
+impl Line {
+    pub fn to(reports: PathBuf) -> Line {
+        Line { reports, socket: None }
     }
-    let Ok(text) = serde_json::to_vec(message) else { return false };
-    let Ok(address) = SocketAddrUnix::new(reports) else { return false };
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let Ok(socket) = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None) else { return false };
-    let until = Instant::now() + PATIENCE;
-    loop {
-        match connect(&socket, &address) {
-            Ok(()) => break,
-            // The queue of connections is full, of which a unix socket gives no notice.
-            Err(Errno::AGAIN) if Instant::now() < until => std::thread::sleep(Duration::from_millis(2)),
-            Err(_) => return false,
+
+    /// Returns whether the message was taken. On a cluster there is a folder instead of a socket, in which a file named as
+    /// the run says that there is something to see.
+    pub fn tell(&mut self, message: &ShimMessage) -> bool {
+        let Ok(text) = serde_json::to_vec(message) else { return false };
+        if self.socket.as_ref().is_some_and(|socket| send_soon(socket, &text, Instant::now() + PATIENCE)) {
+            return true;
+        }
+        self.socket = None;
+        if self.reports.is_dir() {
+            let (ShimMessage::Started(Started { run, .. }) | ShimMessage::Ended(ExitRecord { run, .. })) = message;
+            // Whoever waits for it asks Slurm too.
+            let _ = std::fs::write(self.reports.join(run), []);
+            return false;
+        }
+        let until = Instant::now() + PATIENCE;
+        self.socket = self.connected(until);
+        self.socket.as_ref().is_some_and(|socket| send_soon(socket, &text, until))
+    }
+
+    fn connected(&self, until: Instant) -> Option<OwnedFd> {
+        let address = SocketAddrUnix::new(&self.reports).ok()?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).ok()?;
+        loop {
+            match connect(&socket, &address) {
+                Ok(()) => return Some(socket),
+                // The queue of connections is full, of which a unix socket gives no notice.
+                Err(Errno::AGAIN) if Instant::now() < until => std::thread::sleep(Duration::from_millis(2)),
+                Err(_) => return None,
+            }
         }
     }
+
+    /// This shim takes no other run: what was handed to it goes to another.
+    pub fn close(&mut self) {
+        self.socket = None;
+    }
+
+    /// The next run, with the guard of its start; none if there is none soon, or will be none.
+    pub fn next(&self) -> Option<(RunSpec, Option<OwnedFd>)> {
+        let socket = self.socket.as_ref()?;
+        if poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&IDLE)) != Ok(1) {
+            return None;
+        }
+        // Only its length: room for the longest would be more memory than all the rest of this process.
+        let (_, length) = recv(socket, &mut [0; 0][..], RecvFlags::PEEK | RecvFlags::TRUNC).ok()?;
+        let mut text = vec![0; length.min(MESSAGE_BYTES)];
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut beside = RecvAncillaryBuffer::new(&mut room);
+        let came = recvmsg(socket, &mut [IoSliceMut::new(&mut text)], &mut beside, RecvFlags::CMSG_CLOEXEC).ok()?;
+        let guard = beside.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+            _ => None,
+        });
+        let spec = serde_json::from_slice(text.get(..came.bytes)?).ok()?;
+        Some((spec, guard))
+    }
+}
+
+fn send_soon(socket: &OwnedFd, text: &[u8], until: Instant) -> bool {
     loop {
-        match send(&socket, &text, SendFlags::NOSIGNAL) {
+        match send(socket, text, SendFlags::NOSIGNAL) {
             Ok(_) => return true,
             Err(Errno::AGAIN) => {}
             Err(_) => return false,
         }
         let left = until.saturating_duration_since(Instant::now());
         let Ok(left) = Timespec::try_from(left) else { return false };
-        if poll(&mut [PollFd::new(&socket, PollFlags::OUT)], Some(&left)) != Ok(1) {
+        if poll(&mut [PollFd::new(socket, PollFlags::OUT)], Some(&left)) != Ok(1) {
             return false;
         }
     }

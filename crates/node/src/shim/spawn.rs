@@ -4,13 +4,14 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use nexus_api::run_dir::{RUN_DIR_VARIABLE, ResourceLimits, RunSpec};
 
 use super::failure::Failure;
+use super::process::{self, Never};
 use super::terminal::Streams;
 use super::{limits, variables};
 use crate::cgroup;
@@ -78,26 +79,22 @@ impl Command {
         // Pointers are collected here, since the child must not allocate more than it has to.
         let arguments = pointers(&self.arguments);
         let environment = pointers(&self.environment);
+        let mut child = || {
+            // Before anything is allocated or forked. Without it the run has no limit, as where there is no door.
+            let _ = door.map(|door| rustix::io::write(door, b"0"));
+            self.become_command(streams, &theirs, &arguments, &environment)
+        };
         let group = cgroup.and_then(|path| File::open(path).ok());
-        let inside = group.as_ref().and_then(|group| clone_into(group.as_raw_fd()));
+        // SAFETY: this process has one thread, and the child does nothing but become the command.
+        let inside = group.as_ref().and_then(|group| unsafe { process::start(Some(group.as_fd()), &mut child) }.ok());
         let pid = match inside {
             Some(pid) => pid,
-            // SAFETY: this process has one thread.
-            None => unsafe { libc::fork() },
+            // SAFETY: as above.
+            None => unsafe { process::start(None, &mut child) }.map_err(Failure::machine("fork"))?,
         };
-        match pid {
-            0 => {
-                // Before anything is allocated or forked. Without it the run has no limit, as where there is no door.
-                let _ = door.map(|door| rustix::io::write(door, b"0"));
-                self.become_command(streams, &theirs, &arguments, &environment)
-            }
-            pid if pid < 0 => Err(Failure::machine("fork")(io::Error::last_os_error())),
-            pid => {
-                let joined = |path: &Path| inside.is_some() || cgroup::join(path, pid as u32).is_ok();
-                let cgroup = cgroup.filter(|path| joined(path)).map(Path::to_owned);
-                Ok(Child { pid: pid as u32, cgroup, complaint: File::from(ours) })
-            }
-        }
+        let joined = |path: &Path| inside.is_some() || cgroup::join(path, pid).is_ok();
+        let cgroup = cgroup.filter(|path| joined(path)).map(Path::to_owned);
+        Ok(Child { pid, cgroup, complaint: File::from(ours) })
     }
 
     /// In the child, until it is the command.
@@ -107,7 +104,7 @@ impl Command {
         complaint: &OwnedFd,
         arguments: &[*const libc::c_char],
         environment: &[*const libc::c_char],
-    ) -> ! {
+    ) -> Never {
         let failed = |step: u8, error: io::Error| -> ! {
             let errno = error.raw_os_error().unwrap_or(libc::EIO).to_ne_bytes();
             let _ = rustix::io::write(complaint, &[step, errno[0], errno[1], errno[2], errno[3]]);
@@ -195,20 +192,6 @@ fn execute_as_script(
     // SAFETY: as for the candidates; the arguments end with the null pointer of the original list.
     unsafe { libc::execve(shell, list.as_ptr(), environment.as_ptr()) };
     io::Error::last_os_error()
-}
-
-/// Forks into a cgroup (since 5.7): the command is never outside of it, not even for an instant. `None` if this
-/// kernel or this user may not.
-fn clone_into(group: RawFd) -> Option<i32> {
-    const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
-    // SAFETY: all fields are numbers, for which zero means "not given".
-    let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
-    arguments.flags = CLONE_INTO_CGROUP;
-    arguments.exit_signal = libc::SIGCHLD as u64;
-    arguments.cgroup = group as u64;
-    // SAFETY: without CLONE_VM and with no stack given this is a fork, and this process has one thread.
-    let pid = unsafe { libc::syscall(libc::SYS_clone3, &arguments, size_of::<libc::clone_args>()) };
-    (pid >= 0).then_some(pid as i32)
 }
 
 #[cfg(test)]

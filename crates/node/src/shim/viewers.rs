@@ -302,6 +302,11 @@ impl Viewers {
         self.viewers.retain_mut(|viewer| viewer.flush().is_ok());
     }
 
+    /// Whether somebody has not yet taken all there is.
+    pub fn are_behind(&self) -> bool {
+        self.viewers.iter().any(Viewer::is_behind)
+    }
+
     /// Gives those that are behind a moment to take the rest.
     pub fn see_off(&mut self) {
         let until = Instant::now() + FAREWELL;

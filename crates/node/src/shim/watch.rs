@@ -34,6 +34,9 @@ const MOST_KILLED: usize = 1000;
 /// A terminal gives no more than this at once; less is the last of it.
 const TERMINAL_PART: usize = 4095;
 
+/// A run that has lasted this long will last longer: what its start left in memory is given back.
+const LASTS: Duration = Duration::from_secs(1);
+
 const LOOK_FOR_FENCE: Duration = Duration::from_secs(5);
 
 const FIRST_KILL_AGAIN: Duration = Duration::from_millis(10);
@@ -98,10 +101,15 @@ impl Watch {
     pub fn until_gone(&mut self) -> End {
         let mut progress = Progress { phase: Phase::Running, cause: Cause::Own, status: None, killed: Vec::new() };
         let mut buffer = vec![0; CHUNK_BYTES];
+        let mut rests_at = Some(Instant::now() + LASTS);
         loop {
             self.mind_session(&mut progress);
             let due = self.act_on_time(&mut progress);
-            let ready = self.wait(due);
+            if rests_at.is_some_and(|at| at <= Instant::now()) {
+                give_memory_back();
+                rests_at = None;
+            }
+            let ready = self.wait(due.into_iter().chain(rests_at).min());
             if ready.stdout {
                 self.read_all(false, &mut buffer);
             }
@@ -288,6 +296,15 @@ struct Ready {
     stdout: bool,
     stderr: bool,
     viewers: bool,
+}
+
+/// The environment of the job, which is with the command now, was the largest part of this process.
+fn give_memory_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: has no conditions.
+    unsafe {
+        libc::malloc_trim(0);
+    }
 }
 
 fn was_killed(status: i32) -> bool {

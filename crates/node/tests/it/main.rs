@@ -3,6 +3,7 @@
 mod adoption;
 mod endings;
 mod gpus;
+mod handing;
 mod line;
 mod logs;
 mod memory;

@@ -1,0 +1,92 @@
+//! A shim that has told an end listens for a moment on the same line, and the next run is handed to it: that costs neither
+//! a fork nor the memory of a new process.
+//!
+//! It is never one that was signalled, or that an earlier service started: a signal must not reach another run than the
+//! one it was meant for, and a run not a shim of another version. When a line closes, what was handed over it and not begun
+//! goes to the launcher.
+
+use nexus_api::run_dir::{Cause, ExitRecord, RunSpec};
+use nexus_core::ids::RunId;
+
+use super::{Keeper, Launching, MESSAGE_PATIENCE, Watched, Why};
+use crate::reports::Line;
+
+/// What was handed to a shim that listened, to be launched if that does not take it.
+pub struct Handed {
+    pub spec: RunSpec,
+    pub line: Line,
+    /// The run before, which is known until the shim is surely done with it.
+    pub after: RunId,
+}
+
+/// A shim whose run has ended.
+pub struct Idle {
+    pub line: Line,
+    pub run: RunId,
+}
+
+impl Keeper {
+    /// Asked for, and nothing heard of it so far.
+    pub(super) fn is_on_its_way(&self, run: RunId) -> bool {
+        self.launching.contains_key(&run) || self.watched.get(&run).is_some_and(|watched| watched.handed.is_some())
+    }
+
+    /// Hands a run to a shim that listens; gives it back if there is none.
+    pub(super) fn hand(&mut self, run: RunId, spec: RunSpec) -> Option<RunSpec> {
+        while let Some(Idle { line, run: after }) = self.idle.pop_front() {
+            let Some(shim) = self.watched.get(&after).map(|watched| watched.shim.clone()) else { continue };
+            if self.reports.hand(line, &spec, self.config.guard.as_ref()) {
+                let dir = spec.dir.clone();
+                let handed = Some(Handed { spec, line, after });
+                let watched = Watched { dir: dir.clone(), shim, begun: false, ended: false, reusable: true, handed };
+                self.watched.insert(run, watched);
+                self.look_later(run, dir, Why::Launched, MESSAGE_PATIENCE);
+                return None;
+            }
+        }
+        Some(spec)
+    }
+
+    /// A shim has closed its line: what was handed to it and not begun needs another.
+    pub(super) fn line_closed(&mut self, line: Line) {
+        self.idle.retain(|idle| idle.line != line);
+        let is_handed = |watched: &Watched| watched.handed.as_ref().is_some_and(|handed| handed.line == line);
+        let handed: Vec<RunId> =
+            self.watched.iter().filter(|(_, watched)| is_handed(watched)).map(|(run, _)| *run).collect();
+        for run in handed {
+            if let Some(watched) = self.watched.remove(&run) {
+                self.shim_is_gone(run, watched);
+            }
+        }
+        if let Some(launcher) = &mut self.launcher {
+            launcher.write();
+        }
+    }
+
+    pub(super) fn shim_is_gone(&mut self, run: RunId, watched: Watched) {
+        match watched.handed {
+            Some(Handed { spec, .. }) => {
+                self.unsettled.remove(&run);
+                self.launch_again(run, Launching { spec, launches: 1, stop: !watched.reusable, begun: false });
+            }
+            None => self.settle(run, watched.dir, if watched.begun { Why::Begun } else { Why::Launched }),
+        }
+    }
+
+    /// A shim that tells an end for the first time listens for another run, unless it was asked to end this one.
+    pub(super) fn listens(&mut self, run: RunId, line: Line, record: &ExitRecord) {
+        let ended_by_itself = record.pid.is_some() && record.cause == Cause::Own;
+        let fit = |watched: &&Watched| watched.reusable && !watched.ended && ended_by_itself;
+        if self.watched.get(&run).filter(fit).is_some() {
+            self.idle.push_back(Idle { line, run });
+        }
+    }
+
+    /// There is word from a run: its shim has taken it, and is done with the one before.
+    pub(super) fn is_taken(&mut self, run: RunId) {
+        let handed = self.watched.get_mut(&run).and_then(|watched| watched.handed.take());
+        if let Some(Handed { after, .. }) = handed {
+            self.watched.remove(&after);
+        }
+    }
+}
