@@ -25,6 +25,15 @@ impl App {
         Ok(self.reader())
     }
 
+    /// The same without the question whether it answers, for a first request that may be made again where the service
+    /// turns out [to be gone](CliError::NoService).
+    pub async fn reached(&self) -> Result<Client, CliError> {
+        match self.client.connects().await? {
+            true => Ok(self.reader()),
+            false => self.started().await,
+        }
+    }
+
     /// Makes sure that a service answers. A new home on a network file system is told about, this once.
     pub async fn start(&self, options: StartOptions) -> Result<Began, CliError> {
         let is_new = !self.home.database().exists();

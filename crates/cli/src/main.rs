@@ -79,7 +79,7 @@ fn main() -> ExitCode {
         verb => {
             std::panic::set_hook(Box::new(bug));
             usage::misplaced_options(&cli.status, verb.as_ref(), &raw)
-                .and_then(|()| runtime().block_on(run(verb, cli.status, &raw, ui)))
+                .and_then(|()| in_runtime(run(verb, cli.status, &raw, ui)))
         }
     };
     match ended {
@@ -95,8 +95,13 @@ fn become_service(args: service::ServiceArgs) -> ExitCode {
     }
 }
 
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime without threads can be made")
+fn in_runtime<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime without threads can be made");
+    let done = runtime.block_on(work);
+    // It goes with the process, which has nothing else to do: to take it apart would only take time.
+    std::mem::forget(runtime);
+    done
 }
 
 async fn run(verb: Option<Verb>, bare: status::StatusArgs, raw: &[OsString], ui: Ui) -> Result<ExitCode, CliError> {

@@ -9,6 +9,7 @@ mod import;
 mod machines;
 mod message;
 mod once;
+mod places;
 mod refused;
 mod remnants;
 mod reports;
@@ -19,25 +20,23 @@ mod slurm;
 mod submit;
 mod sweep;
 mod tags;
+mod taken;
 mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
-use nexus_api::run_dir::{RunSpec, log_dir_of, of_run, project_link};
 use nexus_core::apply::{self, Command, Report};
 use nexus_core::decide::decide;
 use nexus_core::event::Event;
 use nexus_core::ids::{JobId, MachineId, RunId};
 use nexus_core::reconcile::{Effect, Seen, reconcile};
-use nexus_core::run::{Lease, Outcome};
+use nexus_core::run::Outcome;
 use nexus_core::world::World;
-use nexus_node::RunPlace;
 
 use crate::config::Config;
 use crate::events::Events;
@@ -65,6 +64,9 @@ const AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// A full disk tells nobody when it has room again.
 const DISK_AGAIN: Duration = Duration::from_secs(2);
 
+/// Where it is only asked, the engine looks after everything else this often: a disk that fills up is noticed.
+const LOOK_AGAIN: Duration = Duration::from_millis(if cfg!(test) { 0 } else { 500 });
+
 /// Quiet for this long, the engine cleans up behind deleted secrets.
 const IDLE: Duration = Duration::from_millis(300);
 
@@ -87,6 +89,7 @@ pub use revise::{Revision, Slot};
 pub use set_up::SetUpOrder;
 pub use submit::fresh;
 pub use sweep::{SweepJob, SweepOrder};
+pub use taken::FEW;
 
 pub struct Engine {
     pub inbox: Receiver<Message>,
@@ -126,13 +129,15 @@ struct Turn {
     replies: Vec<Answer>,
     /// For service.log, beside those of the events.
     lines: Vec<String>,
+    /// It is more than questions.
+    is_due: bool,
 }
 
 impl Turn {
     /// What was done is told when it is on disk; a refusal at once.
     fn answer<T: 'static>(&mut self, reply: Reply<T>, answer: Result<T, Problem>) {
         match answer {
-            Ok(answer) => self.replies.push(Box::new(move |done| drop(reply.send(done.map(|()| answer))))),
+            Ok(answer) => self.replies.push(Box::new(move |done| drop(reply.send(done.map(|_| answer))))),
             Err(problem) => drop(reply.send(Err(problem))),
         }
     }
@@ -143,7 +148,7 @@ impl Turn {
     }
 }
 
-type Answer = Box<dyn FnOnce(Result<(), Problem>)>;
+type Answer = Box<dyn FnOnce(Result<(&Engine, &Batch), Problem>)>;
 
 /// Beside the World, and lost with the process.
 struct Watch {
@@ -154,6 +159,7 @@ struct Watch {
     /// Deleted secrets are cleaned up behind then, at the latest.
     clear_at: Option<Instant>,
     tidied: Vec<RunId>,
+    finished_at: Option<Instant>,
     /// Runs looked for that are known to have run: not to find them means that they are lost.
     missing: BTreeSet<RunId>,
 }
@@ -185,6 +191,7 @@ impl Engine {
             rest_until: None,
             clear_at: None,
             tidied: Vec::new(),
+            finished_at: None,
             missing: BTreeSet::new(),
         };
         self.log.write(&["Service started".into()]);
@@ -201,7 +208,7 @@ impl Engine {
 
     /// One turn of the loop: with a message, or since it is time.
     fn round(&mut self, first: Option<Message>, watch: &mut Watch) {
-        let mut turn = Turn::default();
+        let mut turn = Turn { is_due: first.is_none() || self.is_due(watch), ..Turn::default() };
         match first {
             Some(message) => self.take(message, &mut turn, watch),
             None if self.store.has_leftovers() => self.store.clear_leftovers(),
@@ -209,8 +216,16 @@ impl Engine {
         }
         self.clear_overdue(watch);
         self.take_waiting(&mut turn, watch);
-        self.linger(&mut turn, watch);
-        self.finish(turn, watch);
+        if turn.is_due {
+            self.linger(&mut turn, watch);
+            self.finish(turn, watch);
+        }
+    }
+
+    /// Whether there is something to do though nothing may have happened: those who only ask must not keep it waiting.
+    fn is_due(&self, watch: &Watch) -> bool {
+        let is_time = self.world.next_wake().is_some_and(|at| at <= clock::now());
+        is_time || self.world.disk_full() || watch.finished_at.is_none_or(|at| at + LOOK_AGAIN <= clock::instant())
     }
 
     fn is_over(&self) -> bool {
@@ -262,6 +277,7 @@ impl Engine {
 
     /// Applies one message to the World.
     fn take(&mut self, message: Message, turn: &mut Turn, watch: &mut Watch) {
+        turn.is_due |= !matches!(message, Message::Ask(_));
         match message {
             Message::Report(report) => self.report(report, turn, watch),
             Message::Ended { run, report, found, lost_output_bytes } => {
@@ -286,7 +302,7 @@ impl Engine {
             Message::Submit { specs, note, once, reply } => {
                 let ids = self.submit_once(specs, once, turn);
                 turn.batch.meta.extend(ids.as_ref().ok().zip(note).map(|(ids, note)| note(ids)));
-                turn.answer(reply, ids);
+                turn.answer_taken(reply, ids);
             }
             Message::Revise { revision, reply } => self.answered(turn, reply, |it, turn| it.revise(revision, turn)),
             Message::Sweep { order, once, reply } => {
@@ -394,6 +410,7 @@ impl Engine {
 
     /// Decide, commit, act.
     fn finish(&mut self, mut turn: Turn, watch: &mut Watch) {
+        watch.finished_at = Some(clock::instant());
         self.report(Report::Disk { full: self.disk_space() < home::DISK_RESERVE }, &mut turn, watch);
         let began = Instant::now();
         turn.batch.events.extend(decide(&mut self.world, &self.specs.config.policy, clock::now()));
@@ -422,7 +439,7 @@ impl Engine {
             self.act(effects, watch);
         }
         for reply in turn.replies {
-            reply(Ok(()));
+            reply(Ok((self, &turn.batch)));
         }
         self.look_again_after(&turn.batch.events);
         self.tell(&turn.batch, turn.lines, watch);
@@ -479,12 +496,6 @@ impl Engine {
         }
     }
 
-    /// What is left where the database and the logs are. A file system out of inodes has no room either.
-    fn disk_space(&self) -> u64 {
-        let free = |dir| home::disk_free(dir).unwrap_or(u64::MAX);
-        free(&self.home.dir).min(free(&self.specs.log_dir))
-    }
-
     fn act(&mut self, mut effects: Vec<Effect>, watch: &mut Watch) {
         // What starts at once starts in the order of the queue: a cluster has a queue of its own.
         effects.sort_by_key(|effect| match effect {
@@ -517,45 +528,6 @@ impl Engine {
         for (machine, asked) in asked {
             self.ask_of(machine, asked);
         }
-    }
-
-    fn run_spec(&mut self, run: RunId, lease: &Lease, machine: MachineId) -> Result<RunSpec, String> {
-        let launch = self.store.launch(run).map_err(|error| error.problem().to_string())?;
-        let launch = launch.ok_or("its record is gone")?;
-        if launch.hidden.len() < launch.spec.variables.len() {
-            return Err("a variable that it needs is gone".into());
-        }
-        let site = self.pool.site(machine, lease).ok_or("there is no line to its machine")?;
-        Ok(self.specs.run_spec(run, lease, launch, &site))
-    }
-
-    fn start_failed(&self, run: RunId, error: String) {
-        let outcome = Outcome::MachineError { error };
-        let report = Report::Ended { run, outcome, at: clock::now() };
-        self.outbox.send(Message::Report(report)).expect("the engine holds the receiving end");
-    }
-
-    /// The run's directory on the machine that it is on; none while that is not known.
-    fn run_place(&self, run: RunId, machine: MachineId) -> Option<RunPlace> {
-        let dir = match machine {
-            MachineId::LOCAL => self.dir_here(run),
-            other => of_run(&self.pool.member(other)?.logs()?, run.job.as_str(), run.number),
-        };
-        Some(RunPlace { run, dir })
-    }
-
-    /// Where its logs are on this machine, or are brought to.
-    fn dir_here(&self, run: RunId) -> PathBuf {
-        let stored = self.store.run_dir(run).ok().flatten();
-        stored.unwrap_or_else(|| of_run(&self.specs.log_dir, run.job.as_str(), run.number))
-    }
-
-    /// Where a job of a project is found by that, whose run has this directory here.
-    fn link_to(&self, dir: &Path, run: RunId) -> Option<PathBuf> {
-        // Without it the logs are found by the job's id all the same.
-        let (project, name) = self.store.project_of(run.job).ok().flatten()?;
-        let log_dir = log_dir_of(dir, run.job.as_str())?;
-        Some(project_link(log_dir, &project, name.as_deref(), run.job.as_str()))
     }
 
     /// What is known at the end, without the machines.

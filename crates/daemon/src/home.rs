@@ -145,8 +145,11 @@ pub fn disk_free(path: &Path) -> Option<u64> {
     if let Some(free) = crate::pretend::disk_free() {
         return Some(free);
     }
-    let dir = path.ancestors().find(|dir| dir.is_dir())?;
-    let stat = rustix::fs::statvfs(dir).ok()?;
+    // Mostly it is there.
+    let stat = match rustix::fs::statvfs(path) {
+        Ok(stat) => stat,
+        Err(_) => rustix::fs::statvfs(path.ancestors().find(|dir| dir.is_dir())?).ok()?,
+    };
     // Without inodes no file can be made; some file systems count none.
     let has_inodes = stat.f_favail > 0 || stat.f_files == 0;
     Some(if has_inodes { stat.f_bavail.saturating_mul(stat.f_frsize) } else { 0 })

@@ -18,6 +18,7 @@ mod http;
 mod identity;
 mod ids;
 mod import;
+mod in_queue;
 mod inbox;
 mod launch;
 mod metrics;

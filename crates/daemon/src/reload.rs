@@ -96,6 +96,11 @@ impl Reload {
         ConfigView { models_refused, ..view }
     }
 
+    /// Whether [`Reload::rules`] reads a file.
+    pub fn reads_models(&self) -> bool {
+        locked(&self.state).in_force.models_file.is_some()
+    }
+
     /// What commands need, as it is in force now. Reads the file of models.
     pub fn rules(&self) -> Rules {
         let (rules, path) = {

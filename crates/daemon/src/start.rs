@@ -377,6 +377,7 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         reload: parts.reload,
         edits: tokio::sync::Mutex::new(()),
         taking_over: http::Turns::default(),
+        near: http::NearFolders::default(),
         notes,
         watches: watches.clone(),
         copier: parts.copier,

@@ -28,10 +28,11 @@ const FRESH: Duration = Duration::from_millis(500);
 
 type Connection = SendRequest<Full<Bytes>>;
 
-/// One that was used a moment ago.
+/// One that was made or used a moment ago.
 pub(super) struct Open {
     connection: Connection,
-    answered: Instant,
+    since: Instant,
+    has_answered: bool,
 }
 
 /// An answer that is read as it comes.
@@ -128,12 +129,27 @@ impl Client {
         }
     }
 
+    /// Whether a service takes connections. One that was killed may yet: the first request tells, by
+    /// [`CliError::NoService`].
+    pub async fn connects(&self) -> Result<bool, CliError> {
+        let path = "/v1/service";
+        match self.connect(path).await {
+            Ok(stream) => {
+                let connection = shake_hands(path, stream).await?;
+                *self.open() = Some(Open { connection, since: Instant::now(), has_answered: false });
+                Ok(true)
+            }
+            Err(CliError::NoService { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     async fn asked_first(&self, path: &str, stream: UnixStream) -> Result<(), CliError> {
         let mut connection = shake_hands(path, stream).await?;
         let answer = exchange(&mut connection, Method::GET, path, Bytes::new()).await?;
         whole(path, answer).await?;
         connection.ready().await.map_err(self::connection(path))?;
-        *self.open() = Some(Open { connection, answered: Instant::now() });
+        *self.open() = Some(Open { connection, since: Instant::now(), has_answered: true });
         Ok(())
     }
 
@@ -168,10 +184,10 @@ impl Client {
     }
 
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>, CliError> {
-        let open = self.open().take().filter(|open| open.answered.elapsed() < FRESH);
-        let mut connection = match open {
-            Some(open) => open.connection,
-            None => shake_hands(path, self.connect(path).await?).await?,
+        let open = self.open().take().filter(|open| open.since.elapsed() < FRESH);
+        let (mut connection, has_answered) = match open {
+            Some(open) => (open.connection, open.has_answered),
+            None => (shake_hands(path, self.connect(path).await?).await?, true),
         };
         match exchange(&mut connection, method.clone(), path, body.clone()).await {
             // A service that was killed takes connections until its last thread is gone; then it takes none. To ask
@@ -179,6 +195,9 @@ impl Client {
             Err(CliError::Connection { source, .. }) if method == Method::GET && source.is::<hyper::Error>() => {
                 let mut connection = shake_hands(path, self.connect(path).await?).await?;
                 exchange(&mut connection, method, path, body).await
+            }
+            Err(CliError::Connection { source, .. }) if !has_answered && is_unread(&*source) => {
+                Err(CliError::NoService { home: self.home.clone() })
             }
             answered => answered,
         }
@@ -189,6 +208,16 @@ impl Client {
 fn is_absent(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, ConnectionReset, NotADirectory, NotFound};
     matches!(error.kind(), NotFound | ConnectionRefused | ConnectionReset | NotADirectory)
+}
+
+/// Whether a request was not read to its end, and so not followed: only then is the connection reset, or refuses what is
+/// written to it.
+fn is_unread(error: &(dyn Error + 'static)) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset};
+    let is_cut = |error: &io::Error| matches!(error.kind(), BrokenPipe | ConnectionReset);
+    error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled)
+        || error.downcast_ref::<io::Error>().is_some_and(is_cut)
+        || error.source().is_some_and(is_unread)
 }
 
 async fn shake_hands(path: &str, stream: UnixStream) -> Result<Connection, CliError> {

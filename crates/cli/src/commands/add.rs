@@ -21,11 +21,15 @@ use crate::{snapshot, ui};
 
 pub async fn run(args: AddArgs, raw: &[OsString], app: &App) -> Result<ExitCode, CliError> {
     let mut spec = spec(&args, raw, "add", app)?;
-    let client = app.started().await?;
+    let has_parents = !(spec.after.is_empty() && spec.after_any.is_empty());
+    let client = if has_parents { app.started().await? } else { app.reached().await? };
     name_parents(&client, &mut spec).await?;
     let copies = args.copies as usize;
     let shown = args.json || !args.quiet && app.ui.out_is_terminal();
-    let submitted = client.submit(&spec, copies, args.dry_run, shown).await?;
+    let submitted = match client.submit(&spec, copies, args.dry_run, shown).await {
+        Err(CliError::NoService { .. }) => app.started().await?.submit(&spec, copies, args.dry_run, shown).await?,
+        submitted => submitted?,
+    };
     tell_notes(&submitted.notes, app);
     warn_if_hopeless(&client, &submitted.jobs, app).await;
     if args.json {

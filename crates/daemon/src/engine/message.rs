@@ -21,6 +21,7 @@ use super::remnants::{Gone, Remnant};
 use super::revise::Revision;
 use super::set_up::SetUpOrder;
 use super::sweep::SweepOrder;
+use super::taken::Taken;
 use crate::backend::ssh::News;
 use crate::config::Config;
 use crate::pool::Pool;
@@ -41,7 +42,7 @@ pub enum Message {
         specs: Vec<JobSpec>,
         note: Option<NoteOf>,
         once: Option<Once>,
-        reply: Reply<Vec<JobId>>,
+        reply: Reply<Taken>,
     },
     /// Changes of the queue that belong together. The answer names the jobs that were added.
     Revise {

@@ -107,6 +107,12 @@ impl Engine {
         }
     }
 
+    /// What is left where the database and the logs are. A file system out of inodes has no room either.
+    pub(super) fn disk_space(&self) -> u64 {
+        let free = |dir| home::disk_free(dir).unwrap_or(u64::MAX);
+        free(&self.home.dir).min(free(&self.specs.log_dir))
+    }
+
     /// In order: those of many jobs go into the indices one beside the other.
     pub(super) fn fresh_ids(&mut self, count: usize, turn: &Turn) -> Result<Vec<JobId>, Problem> {
         let mut ids = Vec::with_capacity(count);

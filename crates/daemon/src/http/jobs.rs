@@ -20,9 +20,10 @@ use utoipa::IntoParams;
 
 use super::extract::{Asked, Path, Sent, once};
 use super::problem::Failed;
-use super::{App, InQueue, Shared};
-use crate::engine::{Message, Once};
+use super::{App, Shared};
+use crate::engine::{FEW, Message, Once};
 use crate::identity::identity;
+use crate::in_queue::InQueue;
 use crate::same::same;
 use crate::select::select;
 use crate::store::{Filter, JobRow, Narrow, Reader, StoreError, parents};
@@ -33,9 +34,6 @@ const MOST_JOBS: usize = 1_000_000;
 
 /// Of so many jobs that are only tried out it is said when they would start, each by itself.
 const EXPECTED_AT_ONCE: usize = 8;
-
-/// More waiting jobs than this in one answer, and their places are left out unless it is the whole queue.
-const POSITIONS_COUNTED: usize = 8;
 
 pub async fn list(State(app): State<Shared>, Asked(query): Asked<JobQuery>) -> Result<Response, Failed> {
     if let Some(cursor) = &query.cursor {
@@ -220,7 +218,7 @@ pub async fn rerun(
         })
         .await?;
     // What the old job asked for holds for the new one; rules have no word in it.
-    let specs = checked(specs, 1)?;
+    let specs = app.checked(specs, 1)?;
     Ok(Json(Submitted { jobs: app.submit(specs, once).await?, notes: vec![] }))
 }
 
@@ -246,17 +244,6 @@ fn still_parents(reader: &Reader, old: Vec<String>, together: &BTreeSet<String>)
         }
     }
     Ok(parents)
-}
-
-/// Each spec so many times, once it is known to make sense. A folder on a dead server may keep the look at
-/// it waiting: others are answered meanwhile.
-fn checked(mut specs: Vec<JobSpec>, copies: usize) -> Result<Vec<JobSpec>, Problem> {
-    tokio::task::block_in_place(|| specs.iter_mut().try_for_each(checks::spec))?;
-    if copies == 0 || copies.saturating_mul(specs.len()) > MOST_JOBS {
-        let want = format!("at least 1 and at most {MOST_JOBS} jobs at a time");
-        return Err(Problem::BadField { field: "copies".into(), value: copies.to_string(), want });
-    }
-    Ok(specs.into_iter().flat_map(|spec| std::iter::repeat_n(spec, copies)).collect())
 }
 
 pub(super) fn filter(query: &JobQuery) -> Result<Filter, Problem> {
@@ -346,7 +333,8 @@ impl App {
         whole_queue: bool,
     ) -> Result<Vec<Job>, Problem> {
         let around = view::Surroundings { log_dir: &self.log_dir, now: clock::now(), waiting: &waiting.why };
-        let few = rows.iter().filter(|row| is_waiting(row)).count() <= POSITIONS_COUNTED;
+        // The places of many are left out unless it is the whole queue.
+        let few = rows.iter().filter(|row| is_waiting(row)).count() <= FEW;
         let mut jobs = Vec::with_capacity(rows.len());
         let mut next = 0;
         for row in rows {
@@ -366,7 +354,10 @@ impl App {
 
     /// New jobs with what rules say of them, checked.
     pub(super) fn meant(&self, mut specs: Vec<JobSpec>, copies: usize) -> Result<(Vec<JobSpec>, Vec<Note>), Problem> {
-        let rules = tokio::task::block_in_place(|| self.reload.rules());
+        let rules = match self.reload.reads_models() {
+            true => tokio::task::block_in_place(|| self.reload.rules()),
+            false => self.reload.rules(),
+        };
         let mut notes = Vec::new();
         for spec in &mut specs {
             // What the service alone says of a job.
@@ -382,12 +373,27 @@ impl App {
                 return Err(Problem::BadField { field: "code".into(), value: code.content.clone(), want });
             }
         }
-        Ok((checked(specs, copies)?, notes))
+        Ok((self.checked(specs, copies)?, notes))
+    }
+
+    /// Each spec so many times, once it is known to make sense.
+    fn checked(&self, mut specs: Vec<JobSpec>, copies: usize) -> Result<Vec<JobSpec>, Problem> {
+        self.near.check(&mut specs)?;
+        if copies == 0 || copies.saturating_mul(specs.len()) > MOST_JOBS {
+            let want = format!("at least 1 and at most {MOST_JOBS} jobs at a time");
+            return Err(Problem::BadField { field: "copies".into(), value: copies.to_string(), want });
+        }
+        Ok(specs.into_iter().flat_map(|spec| std::iter::repeat_n(spec, copies)).collect())
     }
 
     async fn submit(self: &Shared, specs: Vec<JobSpec>, once: Option<Once>) -> Result<Vec<Job>, Problem> {
-        let ids = self.order(|reply| Message::Submit { specs, note: None, once, reply }).await?;
-        self.by_ids(ids.iter().map(JobId::to_string).collect()).await
+        let taken = self.order(|reply| Message::Submit { specs, note: None, once, reply }).await?;
+        let Some(waiting) = taken.waiting else {
+            return self.by_ids(taken.ids.iter().map(JobId::to_string).collect()).await;
+        };
+        let why = &waiting.in_queue.why;
+        let around = view::Surroundings { log_dir: &self.log_dir, now: clock::now(), waiting: why };
+        Ok(waiting.rows.into_iter().map(|(row, position)| view::job(row, position, &around)).collect())
     }
 
     /// The jobs as they would be, without an id: why each would wait, or where it would start.
@@ -418,7 +424,7 @@ impl App {
             .await?;
         let around = view::Surroundings { log_dir: &self.log_dir, now: clock::now(), waiting: &Default::default() };
         let job = |(spec, (answer, place)): (JobSpec, (Waiting, Option<Lease>))| {
-            let mut job = view::job(planned_row(spec), None, &around);
+            let mut job = view::job(JobRow::planned(String::new(), spec, around.now), None, &around);
             let answer = if job.state == Word::Held { Waiting::Held } else { answer };
             if let (Waiting::Next, Some(place)) = (&answer, place) {
                 job.gpus = place.gpus.iter().collect();
@@ -454,35 +460,4 @@ fn no_twin(reader: &Reader, spec: &JobSpec) -> Result<(), Problem> {
 
 pub(super) fn is_waiting(row: &JobRow) -> bool {
     matches!(row.state, Word::Held | Word::Queued)
-}
-
-/// A row for a job that is not there.
-fn planned_row(spec: JobSpec) -> JobRow {
-    JobRow {
-        n: 0,
-        id: String::new(),
-        state: if spec.hold { Word::Held } else { Word::Queued },
-        reason: None,
-        exit_code: None,
-        signal: None,
-        command: spec.command.text(),
-        tags: spec.tags.clone(),
-        spec,
-        secret_names: vec![],
-        attempt: 0,
-        submitted_at: clock::now(),
-        started_at: None,
-        ended_at: None,
-        machine: None,
-        gpus: vec![],
-        simulated: false,
-        pid: None,
-        outcome: None,
-        place: (0, 0),
-        dir: None,
-        failed_by: None,
-        replaced_by: None,
-        run_ended_at: None,
-        left: Default::default(),
-    }
 }

@@ -11,6 +11,7 @@ mod events;
 mod expected;
 mod export;
 mod extract;
+mod folders;
 mod gpus;
 mod history;
 mod import;
@@ -38,7 +39,6 @@ mod variables;
 mod web;
 mod why;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -47,7 +47,6 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post, put};
 use axum::serve::Listener;
-use nexus_api::jobs::Waiting;
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 use nexus_core::explain::Explainer;
@@ -58,9 +57,11 @@ use nexus_core::world::World;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::oneshot;
 
+use crate::clock;
 use crate::engine::{Message, Reply};
 use crate::events::Events;
 use crate::import::Watches;
+use crate::in_queue::InQueue;
 use crate::metrics::Metrics;
 use crate::names::Names;
 use crate::pool::{Lines, Pool};
@@ -69,9 +70,9 @@ use crate::readings::Readings;
 use crate::reload::Reload;
 use crate::results::Copier;
 use crate::service_screen::ServiceScreen;
-use crate::store::{Length, Reader, Readers};
+use crate::store::{Reader, Readers};
 use crate::web::Web;
-use crate::{clock, words};
+pub use folders::NearFolders;
 pub use history::Turns;
 
 /// A submission of a hundred thousand jobs fits; a client that pours without end does not.
@@ -95,6 +96,7 @@ pub struct App {
     /// One change of specs after the other: each is made from what the one before it left.
     pub edits: tokio::sync::Mutex<()>,
     pub taking_over: Turns,
+    pub near: NearFolders,
     pub notes: Arc<FileNotes>,
     pub watches: Arc<Watches>,
     pub copier: Copier,
@@ -227,19 +229,8 @@ impl App {
         if ids.is_empty() {
             return Ok(InQueue::default());
         }
-        self.explain(move |world, pool, explainer| {
-            let answer = |id: String| {
-                let job = id.parse::<JobId>().ok()?;
-                let waiting = match explainer.job(job) {
-                    Some(waiting) => words::waiting(&waiting, &pool.names),
-                    None => pool.elsewhere(world.job(job)?.state.run()?)?,
-                };
-                Some((id, waiting))
-            };
-            let why = ids.into_iter().filter_map(answer).collect();
-            InQueue { why, length: Length { pending: world.pending(), next_turn: world.next_turn() } }
-        })
-        .await
+        let jobs = ids.into_iter().filter_map(|id| id.parse::<JobId>().ok());
+        self.explain(move |world, pool, explainer| InQueue::of(jobs, world, pool, explainer)).await
     }
 
     /// Reads the store off the threads that serve clients.
@@ -256,13 +247,6 @@ impl App {
             Err(error) => Err(Problem::Internal { error: error.to_string() }),
         }
     }
-}
-
-/// What the engine knows of waiting jobs.
-#[derive(Default)]
-struct InQueue {
-    why: BTreeMap<String, Waiting>,
-    length: Length,
 }
 
 /// Accepts only connections of the service's own user.

@@ -265,7 +265,7 @@ impl Keeper {
             .engine
             .send(Message::Submit { specs, note: Some(note), once: None, reply })
             .map_err(|_| Problem::Stopping)?;
-        let ids = answer.blocking_recv().unwrap_or(Err(Problem::Stopping))?;
+        let ids = answer.blocking_recv().unwrap_or(Err(Problem::Stopping))?.ids;
         self.taken = Some(with(before, &lines, &ids));
         Ok(())
     }

@@ -25,6 +25,7 @@ mod watches;
 mod write;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -146,6 +147,8 @@ pub struct Store {
     has_room: bool,
     env_cache: spec::EnvCache,
     specs: spec::Specs,
+    /// Of jobs whose runs began a while ago: it is asked for again.
+    launched: BTreeMap<JobId, spec::Launched>,
     /// A secret was deleted: its bytes may still be in the WAL.
     secrets_dropped: bool,
 }
@@ -182,7 +185,8 @@ impl Store {
         // A service that was killed may have left some.
         let secrets_dropped = true;
         let (path, env_cache, specs) = (path.to_path_buf(), spec::EnvCache::default(), spec::Specs::default());
-        Ok(Store { path, db, next_n, next_past, has_room: false, env_cache, specs, secrets_dropped })
+        let launched = BTreeMap::new();
+        Ok(Store { path, db, next_n, next_past, has_room: false, env_cache, specs, launched, secrets_dropped })
     }
 
     pub fn meta(&self, key: &str) -> Result<Option<String>, StoreError> {
@@ -234,6 +238,11 @@ impl Store {
     /// Jobs identical to this one that are queued, run or have completed, as far as the disk knows.
     pub fn twins(&self, identity: Identity, spec: &JobSpec) -> Result<Vec<JobRow>, StoreError> {
         read::Reader::new(&self.db, &self.path).twins(identity, spec)
+    }
+
+    /// As [`Reader::position`].
+    pub fn position(&self, row: &JobRow, queue: Length) -> Result<Option<u64>, StoreError> {
+        read::Reader::new(&self.db, &self.path).position(row, queue)
     }
 
     /// The environment of a job, with its secrets while it lives.

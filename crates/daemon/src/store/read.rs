@@ -71,6 +71,37 @@ pub struct JobRow {
 }
 
 impl JobRow {
+    /// One that has never run.
+    pub fn planned(id: String, spec: JobSpec, submitted_at: Time) -> JobRow {
+        JobRow {
+            n: 0,
+            id,
+            state: if spec.hold { State::Held } else { State::Queued },
+            reason: None,
+            exit_code: None,
+            signal: None,
+            command: spec.command.text(),
+            tags: spec.tags.clone(),
+            spec,
+            secret_names: vec![],
+            attempt: 0,
+            submitted_at,
+            started_at: None,
+            ended_at: None,
+            machine: None,
+            gpus: vec![],
+            simulated: false,
+            pid: None,
+            outcome: None,
+            place: (0, 0),
+            dir: None,
+            failed_by: None,
+            replaced_by: None,
+            run_ended_at: None,
+            left: Left::default(),
+        }
+    }
+
     /// Whether it was taken over as history: then little is known of its environment.
     pub fn is_past(&self) -> bool {
         self.n < 0

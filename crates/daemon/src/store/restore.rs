@@ -92,6 +92,9 @@ impl Store {
 
     /// Where a run keeps its files; none for a run that was forgotten.
     pub fn run_dir(&self, run: RunId) -> Result<Option<PathBuf>, StoreError> {
+        if let Some(launched) = self.launched.get(&run.job).filter(|launched| launched.run == run) {
+            return Ok(Some(launched.dir.clone()));
+        }
         let dir: Option<String> = self
             .db
             .prepare_cached("SELECT dir FROM runs WHERE n = (SELECT n FROM jobs WHERE id = ?1) AND number = ?2")

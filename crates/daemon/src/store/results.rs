@@ -55,11 +55,13 @@ impl Writer<'_> {
         Ok(())
     }
 
-    pub(super) fn copying(&self, job: JobId) -> rusqlite::Result<()> {
+    /// `began`: its run, if that is not written yet.
+    pub(super) fn copying(&self, job: JobId, began: Option<Time>) -> rusqlite::Result<()> {
         self.run(
-            "UPDATE jobs SET state = 'copying', exit_code = 0, results_state = 'copying', results_error = NULL
+            "UPDATE jobs SET state = 'copying', exit_code = 0, results_state = 'copying', results_error = NULL,
+                             started_at = coalesce(?2, started_at)
              WHERE id = ?1",
-            [job.as_str()],
+            params![job.as_str(), began.map(|at| at.0)],
         )?;
         Ok(())
     }

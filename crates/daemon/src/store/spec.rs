@@ -39,6 +39,14 @@ pub struct Launch {
     pub hidden: Vec<Hidden>,
 }
 
+/// What is asked for again while a run goes on.
+pub(super) struct Launched {
+    pub run: RunId,
+    pub dir: PathBuf,
+    /// As shown.
+    pub command: String,
+}
+
 /// A spec as it lies in the database, in one piece.
 #[derive(Clone, Deserialize)]
 pub(super) struct StoredSpec {
@@ -248,11 +256,16 @@ impl Store {
             true => vec![],
             false => self.values_of(run.job.as_str())?,
         };
-        Ok(Some(Launch { spec: stored.spec, env, secrets, dir: dir.into(), last_failure, hidden }))
+        let (spec, dir) = (stored.spec, PathBuf::from(dir));
+        self.launched.insert(run.job, Launched { run, dir: dir.clone(), command: spec.command.text() });
+        Ok(Some(Launch { spec, env, secrets, dir, last_failure, hidden }))
     }
 
     /// The command as shown.
     pub fn command(&self, job: JobId) -> Result<String, StoreError> {
+        if let Some(launched) = self.launched.get(&job) {
+            return Ok(launched.command.clone());
+        }
         self.db
             .prepare_cached("SELECT command FROM jobs WHERE id = ?1")
             .and_then(|mut statement| statement.query_row([job.as_str()], |row| row.get(0)))

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use nexus_api::variables::{Hidden, Variable};
-use nexus_core::ids::JobId;
 use nexus_core::time::Time;
 use rusqlite::params;
 
@@ -54,13 +53,6 @@ impl Writer<'_> {
             self.drop_unneeded(name)?;
         }
         Ok(())
-    }
-
-    /// It has ended.
-    pub(super) fn needs_no_variables(&mut self, job: JobId) -> rusqlite::Result<()> {
-        let n = "SELECT n FROM jobs WHERE id = ?1";
-        let n = self.db.prepare_cached(n)?.query_row([job.as_str()], |row| row.get(0))?;
-        self.needs_variables(n, &[])
     }
 
     fn drop_unneeded(&mut self, name: &str) -> rusqlite::Result<()> {

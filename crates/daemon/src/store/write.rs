@@ -134,7 +134,8 @@ impl Store {
                 db: &transaction,
                 new_jobs: NewJobs::new(),
                 next_n: self.next_n,
-                last_outcome: None,
+                begun: BTreeMap::new(),
+                last_run: None,
                 last_env: None,
                 last_spec: None,
                 secrets_dropped: false,
@@ -145,6 +146,8 @@ impl Store {
         transaction.commit().map_err(fail)?;
         self.next_n = next_n;
         self.secrets_dropped |= secrets_dropped;
+        let gone = batch.tidied.iter().map(|run| &run.job).chain(batch.edited.keys()).chain(&batch.forgotten);
+        gone.for_each(|job| drop(self.launched.remove(job)));
         Ok(())
     }
 }
@@ -153,8 +156,11 @@ pub(super) struct Writer<'a> {
     pub(super) db: &'a Transaction<'a>,
     new_jobs: NewJobs<'a>,
     next_n: i64,
-    /// A job's end follows its last run's: that run's outcome.
-    last_outcome: Option<(RunId, Outcome)>,
+    /// Runs that began, with their processes. Often the end is heard of together with the start: then both are
+    /// written at once.
+    begun: BTreeMap<RunId, (u32, Time)>,
+    /// What becomes of a job follows its run's end: that run's outcome, and when it began if that is not written yet.
+    last_run: Option<(RunId, Outcome, Option<Time>)>,
     /// The environment stored last, with its numbers: many jobs in a row share one.
     last_env: Option<(Arc<JobEnv>, EnvNumbers)>,
     /// So it is with what their specs have in common.
@@ -177,6 +183,9 @@ impl<'a> Writer<'a> {
             self.event(event, batch)?;
         }
         self.new_jobs.put(self.db)?;
+        for (run, (pid, at)) in std::mem::take(&mut self.begun) {
+            self.running(run, pid, at)?;
+        }
         for copied in &batch.copied {
             self.copied(copied)?;
         }
@@ -244,7 +253,7 @@ impl<'a> Writer<'a> {
                 )?;
             }
             Event::Planned { run, lease, at } => self.planned(*run, lease, *at, batch)?,
-            Event::Running { run, pid, at } => self.running(*run, *pid, *at)?,
+            Event::Running { run, pid, at } => drop(self.begun.insert(*run, (*pid, *at))),
             Event::StopAsked { run, cause } => {
                 let word = match cause {
                     StopCause::User => "user",
@@ -259,7 +268,10 @@ impl<'a> Writer<'a> {
                 self.run_ended(*run, outcome, *at)?;
                 self.found(*run, batch.found.get(run))?;
             }
-            Event::Copying { job, .. } => self.copying(*job)?,
+            Event::Copying { job, .. } => {
+                let of_it = self.last_run.as_ref().filter(|(run, ..)| run.job == *job);
+                self.copying(*job, of_it.and_then(|(_, _, began)| *began))?;
+            }
             Event::CopyStopped { job } => self.copy_stopped(*job)?,
             Event::Peaked { run, mib } => {
                 self.run(
@@ -388,10 +400,10 @@ impl<'a> Writer<'a> {
     /// `needs`: what was raised goes, since all that it asks for is said anew.
     fn edited(&mut self, job: JobId, needs: bool, row: &EditedRow) -> rusqlite::Result<()> {
         let (id, spec) = (job.as_str(), &row.spec);
-        let (n, env_before, shared): (i64, i64, Option<i64>) = self
+        let (n, env_before, shared, secrets_before): (i64, i64, Option<i64>, Option<i64>) = self
             .db
-            .prepare_cached("SELECT n, env, shared FROM jobs WHERE id = ?1")?
-            .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+            .prepare_cached("SELECT n, env, shared, secrets FROM jobs WHERE id = ?1")?
+            .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
         let same = crate::same::same(spec).0;
         self.run(
             "UPDATE jobs SET command = ?2, spec = ?3, shared = NULL, name = ?4, project = ?5, same = ?6, identity = ?7
@@ -416,7 +428,9 @@ impl<'a> Writer<'a> {
         self.tag(n, &spec.tags)?;
         self.needs_variables(n, &spec.variables)?;
         let Some((env, secrets)) = &row.env else { return Ok(()) };
-        self.drop_secrets(job)?;
+        if let Some(secrets) = secrets_before {
+            self.drop_secrets(n, secrets)?;
+        }
         let (env, secrets) = self.environment(env, secrets)?;
         self.run("UPDATE jobs SET env = ?2, secrets = ?3 WHERE id = ?1", params![id, env, secrets])?;
         self.drop_env(env_before)
@@ -484,14 +498,14 @@ impl<'a> Writer<'a> {
     }
 
     fn run_ended(&mut self, run: RunId, outcome: &Outcome, at: Time) -> rusqlite::Result<()> {
-        let (stop, peak_mib, planned_at, same): (Option<String>, Option<u32>, i64, i64) = self
+        let (n, stop, peak_mib, planned_at, same): (i64, Option<String>, Option<u32>, i64, i64) = self
             .db
             .prepare_cached(
-                "SELECT stop, peak_mib, planned_at, same FROM jobs JOIN runs ON runs.n = jobs.n AND number = ?2
+                "SELECT jobs.n, stop, peak_mib, planned_at, same FROM jobs JOIN runs ON runs.n = jobs.n AND number = ?2
                  WHERE id = ?1",
             )?
             .query_row(params![run.job.as_str(), run.number], |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
             })?;
         let took = (*outcome == Outcome::Exited { code: 0 }).then(|| at.since(Time(planned_at)));
         let mut learned = Learned::default();
@@ -499,53 +513,51 @@ impl<'a> Writer<'a> {
         learned::add(self.db, Same(same), &learned)?;
         let stop = stop.as_deref().map(|word| if word == "user" { StopCause::User } else { StopCause::Stopped });
         let told = serde_json::to_string(&words::run_outcome(outcome, stop)).expect("an outcome is plain data");
+        let (pid, began) = self.begun.remove(&run).unzip();
         self.run(
-            "UPDATE runs SET ended_at = ?3, outcome = ?4 WHERE n = (SELECT n FROM jobs WHERE id = ?1) AND number = ?2",
-            params![run.job.as_str(), run.number, at.0, told],
+            "UPDATE runs SET ended_at = ?3, outcome = ?4, pid = coalesce(?5, pid), started_at = coalesce(?6, started_at)
+             WHERE n = ?1 AND number = ?2",
+            params![n, run.number, at.0, told, pid, began.map(|at| at.0)],
         )?;
-        self.last_outcome = Some((run, outcome.clone()));
+        self.last_run = Some((run, outcome.clone(), began));
         Ok(())
     }
 
     fn job_ended(&mut self, job: JobId, end: &End, at: Time) -> rusqlite::Result<()> {
         let (state, reason) = words::end(end);
-        let (code, signal) = match self.last_outcome.take() {
-            Some((run, outcome)) if run.job == job => words::exit_of(&outcome),
+        let ((code, signal), began) = match self.last_run.take() {
+            Some((run, outcome, began)) if run.job == job => (words::exit_of(&outcome), began),
             // Its results were copied since.
-            _ if *end == End::Completed => (Some(0), None),
-            _ => (None, None),
+            _ if *end == End::Completed => ((Some(0), None), None),
+            _ => ((None, None), None),
         };
         let failed_by = match end {
             End::Failed(Failure::Dependency { parent }) => Some(parent.as_str()),
             _ => None,
         };
-        let (sweep, ran_ms): (Option<i64>, Option<i64>) = self
+        let (n, sweep, ran_ms, secrets): (i64, Option<i64>, Option<i64>, Option<i64>) = self
             .db
             .prepare_cached(
                 "UPDATE jobs SET state = ?2, reason = ?3, exit_code = ?4, signal = ?5, ended_at = ?6, not_before = NULL,
-                                 failed_by = ?7
-                 WHERE id = ?1 RETURNING sweep, ended_at - started_at",
+                                 failed_by = ?7, started_at = coalesce(?8, started_at)
+                 WHERE id = ?1 RETURNING n, sweep, ended_at - started_at, secrets",
             )?
-            .query_row(params![job.as_str(), state.word(), reason, code, signal, at.0, failed_by], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })?;
+            .query_row(
+                params![job.as_str(), state.word(), reason, code, signal, at.0, failed_by, began.map(|at| at.0)],
+                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+            )?;
         if let Some(sweep) = sweep {
             self.ended_in(sweep, state.word(), ran_ms)?;
         }
         self.run("UPDATE totals SET count = count + 1 WHERE state = ?1", [state.word()])?;
-        self.needs_no_variables(job)?;
-        self.drop_secrets(job)
+        self.needs_variables(n, &[])?;
+        secrets.map_or(Ok(()), |secrets| self.drop_secrets(n, secrets))
     }
 
-    /// The last job that needed them has ended: its secrets go.
-    fn drop_secrets(&mut self, job: JobId) -> rusqlite::Result<()> {
-        let number: Option<i64> = self
-            .db
-            .prepare_cached("SELECT secrets FROM jobs WHERE id = ?1")?
-            .query_row([job.as_str()], |row| row.get(0))?;
-        let Some(number) = number else { return Ok(()) };
+    /// A job needs them no more, and they go with the last that did.
+    fn drop_secrets(&mut self, n: i64, number: i64) -> rusqlite::Result<()> {
         self.last_env = None;
-        self.run("UPDATE jobs SET secrets = NULL WHERE id = ?1", [job.as_str()])?;
+        self.run("UPDATE jobs SET secrets = NULL WHERE n = ?1", [n])?;
         self.run("DELETE FROM secrets WHERE n = ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE secrets = ?1)", [number])?;
         self.secrets_dropped = true;
         Ok(())

@@ -1,6 +1,6 @@
 //! What is typed after `add`, as it stands in the job.
 
-use nexus_testkit::Nexus;
+use nexus_testkit::{Nexus, kill};
 use serde_json::json;
 
 use super::SCREEN;
@@ -105,6 +105,36 @@ fn json_prints_the_jobs() {
     let jobs = answer["jobs"].as_array().expect("a list");
     assert_eq!(jobs.len(), 2);
     assert!(jobs.iter().all(|job| job["name"] == "n" && job["state"] == "held"));
+}
+
+#[test]
+fn the_answer_is_what_is_there() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    nexus.ok(&["pause"]);
+    for options in [
+        &["--tag", "b", "--tag", "a", "--name", "n", "--project", "p"][..],
+        &["--hold", "--priority", "-3", "--retries", "2"],
+        &["--priority", "5", "--time", "1h", "--env", "TOKEN=secret"],
+        &["-x", "3", "--gpus", "2"],
+    ] {
+        let mut answer = nexus.json(&[&["add", "--json"], options, &["echo", "a b"]].concat());
+        for told in answer["jobs"].as_array_mut().expect("a list") {
+            let there = nexus.job(told["id"].as_str().expect("its id"));
+            for (field, value) in told.as_object_mut().expect("a job") {
+                assert_eq!(there[field], *value, "{field} with {options:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_service_that_was_killed_a_moment_ago_is_started_again() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    for _ in 0..10 {
+        kill(nexus.service_pid(), 9);
+        let id = nexus.ok(&["add", "--hold", "true"]);
+        assert_eq!(nexus.job(&id)["state"], "held");
+    }
 }
 
 #[test]

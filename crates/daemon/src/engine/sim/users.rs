@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 use super::ledger::{Ledger, Row, Wish};
 use crate::backend::ssh::address::Address;
+use crate::engine::taken::Taken;
 use crate::engine::{AddMachine, Message, Once};
 
 /// Machines that users know of: their names, and the numbers that they get.
@@ -33,6 +34,7 @@ pub struct Pending {
 
 enum Answer {
     Jobs(oneshot::Receiver<Result<Vec<JobId>, Problem>>),
+    Taken(oneshot::Receiver<Result<Taken, Problem>>),
     Nothing(oneshot::Receiver<Result<(), Problem>>),
 }
 
@@ -127,7 +129,8 @@ impl Users {
         let (message, answer) = match what.clone() {
             What::Submit(Submission { key, specs }) => {
                 let once = key.map(|key| Once { key, digest: 7 });
-                (Message::Submit { specs, note: None, once, reply }, Answer::Jobs(jobs))
+                let (reply, taken) = oneshot::channel();
+                (Message::Submit { specs, note: None, once, reply }, Answer::Taken(taken))
             }
             What::Tag(job, tag) => {
                 (Message::Tag { ids: vec![job], tag, take_off: false, reply: done }, Answer::Nothing(nothing))
@@ -168,6 +171,7 @@ impl Users {
         let Pending { what, answer } = pending;
         let told = match answer {
             Answer::Jobs(mut answer) => answer.try_recv().ok(),
+            Answer::Taken(mut answer) => answer.try_recv().ok().map(|answer| answer.map(|taken| taken.ids)),
             Answer::Nothing(mut answer) => answer.try_recv().ok().map(|answer| answer.map(|()| vec![])),
         };
         match (what, told) {

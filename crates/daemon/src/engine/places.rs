@@ -1,0 +1,53 @@
+//! What a run is started with, and where its files are.
+
+use std::path::{Path, PathBuf};
+
+use nexus_api::run_dir::{RunSpec, log_dir_of, of_run, project_link};
+use nexus_core::apply::Report;
+use nexus_core::ids::{MachineId, RunId};
+use nexus_core::run::{Lease, Outcome};
+use nexus_node::RunPlace;
+
+use super::{Engine, Message};
+use crate::clock;
+
+impl Engine {
+    pub(super) fn run_spec(&mut self, run: RunId, lease: &Lease, machine: MachineId) -> Result<RunSpec, String> {
+        let launch = self.store.launch(run).map_err(|error| error.problem().to_string())?;
+        let launch = launch.ok_or("its record is gone")?;
+        if launch.hidden.len() < launch.spec.variables.len() {
+            return Err("a variable that it needs is gone".into());
+        }
+        let site = self.pool.site(machine, lease).ok_or("there is no line to its machine")?;
+        Ok(self.specs.run_spec(run, lease, launch, &site))
+    }
+
+    pub(super) fn start_failed(&self, run: RunId, error: String) {
+        let outcome = Outcome::MachineError { error };
+        let report = Report::Ended { run, outcome, at: clock::now() };
+        self.outbox.send(Message::Report(report)).expect("the engine holds the receiving end");
+    }
+
+    /// The run's directory on the machine that it is on; none while that is not known.
+    pub(super) fn run_place(&self, run: RunId, machine: MachineId) -> Option<RunPlace> {
+        let dir = match machine {
+            MachineId::LOCAL => self.dir_here(run),
+            other => of_run(&self.pool.member(other)?.logs()?, run.job.as_str(), run.number),
+        };
+        Some(RunPlace { run, dir })
+    }
+
+    /// Where its logs are on this machine, or are brought to.
+    pub(super) fn dir_here(&self, run: RunId) -> PathBuf {
+        let stored = self.store.run_dir(run).ok().flatten();
+        stored.unwrap_or_else(|| of_run(&self.specs.log_dir, run.job.as_str(), run.number))
+    }
+
+    /// Where a job of a project is found by that, whose run has this directory here.
+    pub(super) fn link_to(&self, dir: &Path, run: RunId) -> Option<PathBuf> {
+        // Without it the logs are found by the job's id all the same.
+        let (project, name) = self.store.project_of(run.job).ok().flatten()?;
+        let log_dir = log_dir_of(dir, run.job.as_str())?;
+        Some(project_link(log_dir, &project, name.as_deref(), run.job.as_str()))
+    }
+}
