@@ -19,8 +19,10 @@ mod slurm;
 mod submit;
 mod sweep;
 mod tags;
+mod turn;
 mod variables;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -55,6 +57,7 @@ use crate::store::{Batch, Store, StoreError};
 use crate::{clock, home};
 use gpus::Watched;
 use machines::Asked;
+use turn::Turn;
 
 /// Inputs that share one transaction at most.
 const BATCH_LIMIT: usize = 4096;
@@ -65,7 +68,7 @@ const AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// A full disk tells nobody when it has room again.
 const DISK_AGAIN: Duration = Duration::from_secs(2);
 
-/// Quiet for this long, the engine cleans up behind deleted secrets.
+/// Quiet for this long, the engine cleans up behind deleted secrets and many new jobs.
 const IDLE: Duration = Duration::from_millis(300);
 
 /// Where it is never quiet, it does so after this long.
@@ -117,33 +120,6 @@ pub struct Engine {
     /// On other machines, of forgotten jobs.
     pub remnants: Remnants,
 }
-
-/// What one turn of the loop has gathered.
-#[derive(Default)]
-struct Turn {
-    batch: Batch,
-    /// Given an answer when the batch is on disk, or failed.
-    replies: Vec<Answer>,
-    /// For service.log, beside those of the events.
-    lines: Vec<String>,
-}
-
-impl Turn {
-    /// What was done is told when it is on disk; a refusal at once.
-    fn answer<T: 'static>(&mut self, reply: Reply<T>, answer: Result<T, Problem>) {
-        match answer {
-            Ok(answer) => self.replies.push(Box::new(move |done| drop(reply.send(done.map(|()| answer))))),
-            Err(problem) => drop(reply.send(Err(problem))),
-        }
-    }
-
-    fn can_wait(&self) -> bool {
-        let heard = |event: &Event| matches!(event, Event::Running { .. });
-        self.replies.is_empty() && !self.batch.events.is_empty() && self.batch.events.iter().all(heard)
-    }
-}
-
-type Answer = Box<dyn FnOnce(Result<(), Problem>)>;
 
 /// Beside the World, and lost with the process.
 struct Watch {
@@ -204,8 +180,7 @@ impl Engine {
         let mut turn = Turn::default();
         match first {
             Some(message) => self.take(message, &mut turn, watch),
-            None if self.store.has_leftovers() => self.store.clear_leftovers(),
-            None => {}
+            None => self.store.tidy_up(),
         }
         self.clear_overdue(watch);
         self.take_waiting(&mut turn, watch);
@@ -255,7 +230,7 @@ impl Engine {
         let never = Duration::from_secs(3600);
         let wake = self.world.next_wake().map_or(never, |at| at.since(clock::now()));
         let rest = watch.rest_until.map_or(never, |at| at.saturating_duration_since(clock::instant()));
-        let idle = if self.store.has_leftovers() { IDLE } else { never };
+        let idle = if self.store.is_tidy() { never } else { IDLE };
         let room = if self.world.disk_full() { DISK_AGAIN } else { never };
         wake.min(rest).min(idle).min(room)
     }
@@ -283,8 +258,8 @@ impl Engine {
                 self.answered(turn, reply, |it, turn| it.move_machines(machines, &class, turn));
             }
             Message::Ask(question) => question(&self.world, &self.pool, &self.specs.config.policy),
-            Message::Submit { specs, note, once, reply } => {
-                let ids = self.submit_once(specs, once, turn);
+            Message::Submit { jobs, note, once, reply } => {
+                let ids = self.submit_once(jobs, once, turn);
                 turn.batch.meta.extend(ids.as_ref().ok().zip(note).map(|(ids, note)| note(ids)));
                 turn.answer(reply, ids);
             }
@@ -573,8 +548,8 @@ impl Engine {
                 self.metrics.wait.saw(at.since(job.since));
             }
             let command = |job| match batch.new.get(&job) {
-                Some(row) => row.spec.command.clone(),
-                None => self.store.command(job).unwrap_or_default(),
+                Some(row) => Cow::from(&row.spec.command),
+                None => Cow::from(self.store.command(job).unwrap_or_default()),
             };
             let sweep = |sweep| self.store.sweep_name(sweep).ok().flatten().unwrap_or_default();
             lines.extend(watch.narrator.line(event, now, command, sweep, &self.pool.names));

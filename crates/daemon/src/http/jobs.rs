@@ -21,7 +21,7 @@ use utoipa::IntoParams;
 use super::extract::{Asked, Path, Sent, once};
 use super::problem::Failed;
 use super::{App, InQueue, Shared};
-use crate::engine::{Message, Once};
+use crate::engine::{Message, Once, fresh};
 use crate::identity::identity;
 use crate::same::same;
 use crate::select::select;
@@ -161,11 +161,13 @@ pub async fn submit(
 ) -> Result<Json<Submitted>, Failed> {
     let once = once(&headers, "jobs", &(&specs, query.copies))?;
     fill_env(query.env.as_deref(), &mut specs)?;
-    let (specs, notes) = app.meant(specs, query.copies.unwrap_or(1))?;
+    let copies = query.copies.unwrap_or(1);
+    let (specs, notes) = app.meant(specs, copies)?;
     if query.dry_run {
+        let specs = specs.into_iter().flat_map(|spec| std::iter::repeat_n(spec, copies)).collect();
         return Ok(Json(Submitted { jobs: app.try_out(specs).await?, notes }));
     }
-    let mut jobs = app.submit(specs, once).await?;
+    let mut jobs = app.submit(specs, copies, once).await?;
     if query.expected {
         app.expect(&mut jobs).await?;
     }
@@ -221,7 +223,7 @@ pub async fn rerun(
         .await?;
     // What the old job asked for holds for the new one; rules have no word in it.
     let specs = checked(specs, 1)?;
-    Ok(Json(Submitted { jobs: app.submit(specs, once).await?, notes: vec![] }))
+    Ok(Json(Submitted { jobs: app.submit(specs, 1, once).await?, notes: vec![] }))
 }
 
 /// Two jobs at once would write over each other's checkpoints. `specs`: those that are repeated together.
@@ -248,7 +250,7 @@ fn still_parents(reader: &Reader, old: Vec<String>, together: &BTreeSet<String>)
     Ok(parents)
 }
 
-/// Each spec so many times, once it is known to make sense. A folder on a dead server may keep the look at
+/// Specs that make sense, and so many copies of each. A folder on a dead server may keep the look at
 /// it waiting: others are answered meanwhile.
 fn checked(mut specs: Vec<JobSpec>, copies: usize) -> Result<Vec<JobSpec>, Problem> {
     tokio::task::block_in_place(|| specs.iter_mut().try_for_each(checks::spec))?;
@@ -256,7 +258,7 @@ fn checked(mut specs: Vec<JobSpec>, copies: usize) -> Result<Vec<JobSpec>, Probl
         let want = format!("at least 1 and at most {MOST_JOBS} jobs at a time");
         return Err(Problem::BadField { field: "copies".into(), value: copies.to_string(), want });
     }
-    Ok(specs.into_iter().flat_map(|spec| std::iter::repeat_n(spec, copies)).collect())
+    Ok(specs)
 }
 
 pub(super) fn filter(query: &JobQuery) -> Result<Filter, Problem> {
@@ -385,8 +387,15 @@ impl App {
         Ok((checked(specs, copies)?, notes))
     }
 
-    async fn submit(self: &Shared, specs: Vec<JobSpec>, once: Option<Once>) -> Result<Vec<Job>, Problem> {
-        let ids = self.order(|reply| Message::Submit { specs, note: None, once, reply }).await?;
+    /// So many jobs of each spec.
+    async fn submit(
+        self: &Shared,
+        specs: Vec<JobSpec>,
+        copies: usize,
+        once: Option<Once>,
+    ) -> Result<Vec<Job>, Problem> {
+        let jobs = fresh(specs).into_iter().flat_map(|job| std::iter::repeat_n(job, copies)).collect();
+        let ids = self.order(|reply| Message::Submit { jobs, note: None, once, reply }).await?;
         self.by_ids(ids.iter().map(JobId::to_string).collect()).await
     }
 

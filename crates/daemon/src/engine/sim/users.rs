@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::ledger::{Ledger, Row, Wish};
 use crate::backend::ssh::address::Address;
-use crate::engine::{AddMachine, Message, Once};
+use crate::engine::{AddMachine, Message, Once, fresh};
 
 /// Machines that users know of: their names, and the numbers that they get.
 /// The last of them is a cluster.
@@ -127,7 +127,7 @@ impl Users {
         let (message, answer) = match what.clone() {
             What::Submit(Submission { key, specs }) => {
                 let once = key.map(|key| Once { key, digest: 7 });
-                (Message::Submit { specs, note: None, once, reply }, Answer::Jobs(jobs))
+                (Message::Submit { jobs: fresh(specs), note: None, once, reply }, Answer::Jobs(jobs))
             }
             What::Tag(job, tag) => {
                 (Message::Tag { ids: vec![job], tag, take_off: false, reply: done }, Answer::Nothing(nothing))
