@@ -4,5 +4,7 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     // At a fixed address there is nothing to relocate: tens of thousands of addresses that every command would write
     // anew before it begins.
-    println!("cargo:rustc-link-arg-bins=-no-pie");
+    if std::env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|env| env == "gnu") {
+        println!("cargo:rustc-link-arg-bins=-no-pie");
+    }
 }

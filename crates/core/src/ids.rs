@@ -1,5 +1,6 @@
 //! Names of things. Ids are types, so that a run's report cannot be taken for another's.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
@@ -10,7 +11,7 @@ pub const ID_LETTERS: &[u8; 25] = b"abcdefghijkmnopqrstuvwxyz";
 pub const ID_LENGTHS: std::ops::RangeInclusive<usize> = 3..=8;
 
 /// A job's short name, three to eight letters. Packed, so that it is copied and compared as a number.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct JobId([u8; 8]);
 
 /// Text that is no id.
@@ -49,6 +50,19 @@ impl JobId {
     pub fn as_str(&self) -> &str {
         let end = self.0.iter().position(|b| *b == 0).unwrap_or(8);
         std::str::from_utf8(&self.0[..end]).expect("an id holds ASCII letters only")
+    }
+}
+
+/// As texts, at the cost of numbers.
+impl Ord for JobId {
+    fn cmp(&self, other: &JobId) -> Ordering {
+        u64::from_be_bytes(self.0).cmp(&u64::from_be_bytes(other.0))
+    }
+}
+
+impl PartialOrd for JobId {
+    fn partial_cmp(&self, other: &JobId) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 

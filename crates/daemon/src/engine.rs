@@ -21,8 +21,10 @@ mod submit;
 mod sweep;
 mod tags;
 mod taken;
+mod turn;
 mod variables;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -54,6 +56,7 @@ use crate::store::{Batch, Store, StoreError};
 use crate::{clock, home};
 use gpus::Watched;
 use machines::Asked;
+use turn::Turn;
 
 /// Inputs that share one transaction at most.
 const BATCH_LIMIT: usize = 4096;
@@ -67,7 +70,7 @@ const DISK_AGAIN: Duration = Duration::from_secs(2);
 /// Where it is only asked, the engine looks after everything else this often: a disk that fills up is noticed.
 const LOOK_AGAIN: Duration = Duration::from_millis(if cfg!(test) { 0 } else { 500 });
 
-/// Quiet for this long, the engine cleans up behind deleted secrets.
+/// Quiet for this long, the engine cleans up behind deleted secrets and many new jobs.
 const IDLE: Duration = Duration::from_millis(300);
 
 /// Where it is never quiet, it does so after this long.
@@ -120,35 +123,6 @@ pub struct Engine {
     /// On other machines, of forgotten jobs.
     pub remnants: Remnants,
 }
-
-/// What one turn of the loop has gathered.
-#[derive(Default)]
-struct Turn {
-    batch: Batch,
-    /// Given an answer when the batch is on disk, or failed.
-    replies: Vec<Answer>,
-    /// For service.log, beside those of the events.
-    lines: Vec<String>,
-    /// It is more than questions.
-    is_due: bool,
-}
-
-impl Turn {
-    /// What was done is told when it is on disk; a refusal at once.
-    fn answer<T: 'static>(&mut self, reply: Reply<T>, answer: Result<T, Problem>) {
-        match answer {
-            Ok(answer) => self.replies.push(Box::new(move |done| drop(reply.send(done.map(|_| answer))))),
-            Err(problem) => drop(reply.send(Err(problem))),
-        }
-    }
-
-    fn can_wait(&self) -> bool {
-        let heard = |event: &Event| matches!(event, Event::Running { .. });
-        self.replies.is_empty() && !self.batch.events.is_empty() && self.batch.events.iter().all(heard)
-    }
-}
-
-type Answer = Box<dyn FnOnce(Result<(&Engine, &Batch), Problem>)>;
 
 /// Beside the World, and lost with the process.
 struct Watch {
@@ -211,8 +185,7 @@ impl Engine {
         let mut turn = Turn { is_due: first.is_none() || self.is_due(watch), ..Turn::default() };
         match first {
             Some(message) => self.take(message, &mut turn, watch),
-            None if self.store.has_leftovers() => self.store.clear_leftovers(),
-            None => {}
+            None => self.store.tidy_up(),
         }
         self.clear_overdue(watch);
         self.take_waiting(&mut turn, watch);
@@ -270,7 +243,7 @@ impl Engine {
         let never = Duration::from_secs(3600);
         let wake = self.world.next_wake().map_or(never, |at| at.since(clock::now()));
         let rest = watch.rest_until.map_or(never, |at| at.saturating_duration_since(clock::instant()));
-        let idle = if self.store.has_leftovers() { IDLE } else { never };
+        let idle = if self.store.is_tidy() { never } else { IDLE };
         let room = if self.world.disk_full() { DISK_AGAIN } else { never };
         wake.min(rest).min(idle).min(room)
     }
@@ -299,8 +272,8 @@ impl Engine {
                 self.answered(turn, reply, |it, turn| it.move_machines(machines, &class, turn));
             }
             Message::Ask(question) => question(&self.world, &self.pool, &self.specs.config.policy),
-            Message::Submit { specs, note, once, reply } => {
-                let ids = self.submit_once(specs, once, turn);
+            Message::Submit { jobs, note, once, reply } => {
+                let ids = self.submit_once(jobs, once, turn);
                 turn.batch.meta.extend(ids.as_ref().ok().zip(note).map(|(ids, note)| note(ids)));
                 turn.answer_taken(reply, ids);
             }
@@ -545,8 +518,8 @@ impl Engine {
                 self.metrics.wait.saw(at.since(job.since));
             }
             let command = |job| match batch.new.get(&job) {
-                Some(row) => row.spec.command.clone(),
-                None => self.store.command(job).unwrap_or_default(),
+                Some(row) => Cow::from(&row.spec.command),
+                None => Cow::from(self.store.command(job).unwrap_or_default()),
             };
             let sweep = |sweep| self.store.sweep_name(sweep).ok().flatten().unwrap_or_default();
             lines.extend(watch.narrator.line(event, now, command, sweep, &self.pool.names));

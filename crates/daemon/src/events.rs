@@ -42,8 +42,10 @@ impl Events {
             kept.events.pop_front();
         }
         kept.events.push_back(event.clone());
-        // Nobody listening is no error.
-        let _ = self.live.send(event);
+        if self.live.receiver_count() > 0 {
+            // Nobody listening any more is no error.
+            let _ = self.live.send(event);
+        }
     }
 
     pub fn subscribe(&self) -> Receiver {

@@ -14,20 +14,27 @@ use crate::digest;
 pub struct Identity(pub i64);
 
 pub fn identity(spec: &JobSpec) -> Identity {
-    Identity(digest::of(parts(spec)))
+    identity_with(spec, &spec.command)
+}
+
+/// Of a job that is as the spec says, but for its command.
+pub fn identity_with(spec: &JobSpec, command: &Command) -> Identity {
+    Identity(digest::of(parts(spec, command)))
 }
 
 pub fn are_identical(one: &JobSpec, other: &JobSpec) -> bool {
-    parts(one) == parts(other)
+    parts(one, &one.command) == parts(other, &other.command)
 }
 
 /// Everything that counts.
-fn parts(spec: &JobSpec) -> Vec<Cow<'_, str>> {
-    let environment = |name: &Option<String>| Cow::from(name.clone().unwrap_or_default());
-    let mut parts = vec![Cow::from(&spec.cwd), environment(&spec.conda), environment(&spec.venv)];
+fn parts<'a>(spec: &'a JobSpec, command: &'a Command) -> Vec<Cow<'a, str>> {
+    let mut parts = Vec::with_capacity(8);
+    parts.extend(
+        [Some(&spec.cwd), spec.conda.as_ref(), spec.venv.as_ref()].map(|part| part.map_or(Cow::from(""), Cow::from)),
+    );
     // Added only where it is said: what was queued before this was known is found as ever.
     parts.extend(spec.code.iter().map(|code| Cow::from(&code.content)));
-    match words(&spec.command) {
+    match words(command) {
         Ok(words) => parts.extend([Cow::from("words")].into_iter().chain(words)),
         Err(text) => parts.extend([Cow::from("text"), Cow::from(text)]),
     }

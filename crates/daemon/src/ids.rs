@@ -1,4 +1,4 @@
-//! Makes job ids: short letters, from time and chance, never used before.
+//! Makes job ids: short letters, from time and chance.
 
 use nexus_api::select::RESERVED;
 use nexus_core::ids::{ID_LENGTHS, JobId};
@@ -23,14 +23,14 @@ impl IdMaker {
         IdMaker { state }
     }
 
-    /// An id for which `taken` says no. Grows longer when a quarter of the shorter ones is used up.
-    pub fn next<E>(&mut self, jobs_taken: u64, taken: impl Fn(JobId) -> Result<bool, E>) -> Result<JobId, E> {
+    /// An id, which may be some job's already. Grows longer when a quarter of the shorter ones is used up.
+    pub fn next(&mut self, jobs_taken: u64) -> JobId {
         let enough = |length: &usize| jobs_taken < 25u64.pow(*length as u32) / 4;
         let length = ID_LENGTHS.clone().find(enough).unwrap_or(*ID_LENGTHS.end());
         loop {
             let id = JobId::from_number(length, self.random() % 25u64.pow(length as u32));
-            if RESERVED.binary_search(&id.as_str()).is_err() && !taken(id)? {
-                return Ok(id);
+            if RESERVED.binary_search(&id.as_str()).is_err() {
+                return id;
             }
         }
     }
@@ -47,22 +47,21 @@ impl IdMaker {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
     use std::collections::BTreeSet;
-    use std::convert::Infallible;
 
     use super::*;
 
     #[test]
-    fn ids_are_new_and_grow_with_the_space() {
+    fn ids_grow_with_the_space() {
         let mut maker = IdMaker::new();
-        let used = RefCell::new(BTreeSet::new());
+        let mut used = BTreeSet::new();
         for number in 0..20_000 {
-            let id = maker.next(number, |id| Ok::<_, Infallible>(used.borrow().contains(&id))).unwrap();
-            assert!(used.borrow_mut().insert(id), "{id} came twice");
+            let id = maker.next(number);
+            used.insert(id);
             assert!(!RESERVED.contains(&id.as_str()));
             let expected = if number < 3906 { 3 } else { 4 };
             assert_eq!(id.as_str().len(), expected, "after {number} jobs");
         }
+        assert!(used.len() > 19_000, "few come twice");
     }
 }

@@ -1,5 +1,6 @@
 //! Tells what happened: lines for service.log, events for clients.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use nexus_api::events::What;
@@ -35,11 +36,11 @@ impl Narrator {
     }
 
     /// The line for service.log. `command` finds a job's command, for the lines that show it; `sweep` the name of one.
-    pub fn line(
+    pub fn line<'a>(
         &mut self,
         event: &Event,
         now: Time,
-        command: impl Fn(JobId) -> String,
+        command: impl Fn(JobId) -> Cow<'a, str>,
         sweep: impl Fn(SweepId) -> String,
         names: &Names,
     ) -> Option<String> {

@@ -1,6 +1,9 @@
 //! Which jobs have the same command, so that what was learned of one holds for the others: the same name, or the same
 //! words but for their numbers, in the same folder.
 
+use std::borrow::Cow;
+use std::iter::once;
+
 use nexus_api::command::Command;
 use nexus_api::jobs::JobSpec;
 use nexus_core::request::Same;
@@ -11,21 +14,24 @@ use crate::digest;
 const NUMBER: &str = "#";
 
 pub fn same(spec: &JobSpec) -> Same {
-    let marked = |words: &mut dyn Iterator<Item = &str>| words.map(without_numbers).collect::<Vec<_>>();
-    Same(digest::of(match &spec.name {
-        Some(name) => vec!["name".to_string(), name.clone()],
-        None => {
-            let words = match &spec.command {
-                Command::Shell(text) => marked(&mut text.split_whitespace()),
-                Command::Argv(words) => marked(&mut words.iter().map(String::as_str)),
-            };
-            [vec![spec.cwd.clone()], words].concat()
-        }
-    }))
+    same_with(spec, &spec.command)
+}
+
+/// Of a job that is as the spec says, but for its command.
+pub fn same_with(spec: &JobSpec, command: &Command) -> Same {
+    let cwd = || once(Cow::from(&spec.cwd));
+    Same(match (&spec.name, command) {
+        (Some(name), _) => digest::of(["name", name]),
+        (None, Command::Shell(text)) => digest::of(cwd().chain(text.split_whitespace().map(without_numbers))),
+        (None, Command::Argv(words)) => digest::of(cwd().chain(words.iter().map(|word| without_numbers(word)))),
+    })
 }
 
 /// `--lr=1e-4` is `--lr=#`, `run12/v3` is `run#/v#`.
-fn without_numbers(word: &str) -> String {
+fn without_numbers(word: &str) -> Cow<'_, str> {
+    if !word.contains(|letter: char| letter.is_ascii_digit()) {
+        return word.into();
+    }
     let mut marked = String::with_capacity(word.len());
     let mut rest = word;
     while let Some(start) = rest.find(|letter: char| letter.is_ascii_digit()) {
@@ -33,7 +39,7 @@ fn without_numbers(word: &str) -> String {
         marked.push_str(NUMBER);
         rest = &rest[start + number_length(&rest[start..])..];
     }
-    marked + rest
+    (marked + rest).into()
 }
 
 /// Whether a dash after this is a sign: at the beginning of a value, not inside a name.

@@ -1,5 +1,6 @@
 //! `service.log`: one line for every operation, rotated by size.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -36,7 +37,7 @@ impl ServiceLog {
         let stamp = clock::log_stamp(clock::now());
         let mut text = String::new();
         for line in lines {
-            text.push_str(&format!("[{stamp}] {}\n", one_line(line)));
+            text.extend(["[", &stamp, "] ", &one_line(line), "\n"]);
         }
         if self.size > self.max_size {
             self.rotate();
@@ -80,8 +81,11 @@ fn append(path: &Path) -> std::io::Result<File> {
 }
 
 /// A command of several lines stays one line here.
-fn one_line(text: &str) -> String {
-    text.replace('\n', "\\n").replace('\r', "\\r")
+fn one_line(text: &str) -> Cow<'_, str> {
+    match text.contains(['\n', '\r']) {
+        true => text.replace('\n', "\\n").replace('\r', "\\r").into(),
+        false => text.into(),
+    }
 }
 
 #[cfg(test)]

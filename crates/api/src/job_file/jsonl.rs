@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nexus_core::ids::JobId;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::line::{Text, lines};
@@ -66,6 +67,9 @@ fn meant(text: &Text, ignored: &mut BTreeSet<String>) -> Result<(Meant, Option<S
     if begins_a_list(text.text) {
         return Err("a list begins here, and each object has a line of its own: jq -c '.[]' makes it so".into());
     }
+    if let Some(entry) = plain(text) {
+        return entry.map(|entry| (Meant::Job(entry), None));
+    }
     let object = object::read(text.text)?;
     match object.get("format") {
         None | Some(Value::Null) => {}
@@ -78,6 +82,26 @@ fn meant(text: &Text, ignored: &mut BTreeSet<String>) -> Result<(Meant, Option<S
         None => by_hand(&object, text).map(|entry| (Meant::Job(entry), None)),
         Some(state) => exported::meant(&object, state, text, ignored),
     }
+}
+
+/// A line that says its command and nothing else, as most do of those that come in thousands: no need to look for what
+/// else it could say. One that cannot be read so is looked at as a whole, and told what is wrong with it.
+fn plain(text: &Text) -> Option<Result<Entry, String>> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Plain {
+        argv: Option<Vec<String>>,
+        command: Option<String>,
+    }
+    let command = match serde_json::from_str(text.text).ok().filter(|_| text.text.starts_with('{'))? {
+        Plain { argv: Some(words), command: None } => Command::Argv(words),
+        Plain { argv: None, command: Some(text) } => Command::Shell(text),
+        _ => return None,
+    };
+    let (options, env, written) = (BTreeMap::new(), Env::new(), text.written.clone());
+    let checked = checks::command(&command);
+    let entry = Entry { line: text.number, command: Said::Command(command), options, env, id: None, written };
+    Some(checked.map(|()| entry))
 }
 
 fn by_hand(object: &Object, text: &Text) -> Result<Entry, String> {

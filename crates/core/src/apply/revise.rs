@@ -59,7 +59,10 @@ pub(super) fn revise(world: &mut World, revision: Revision, now: Time) -> Result
         }
     }
     not_circular(world, &revision.edits)?;
-    let coming: BTreeSet<JobId> = revision.add.iter().map(|new| new.id).collect();
+    let coming: BTreeSet<JobId> = match revision.order.is_empty() {
+        true => BTreeSet::new(),
+        false => revision.add.iter().map(|new| new.id).collect(),
+    };
     for job in revision.order.iter().filter(|job| !coming.contains(job)) {
         waits(world, *job)?;
         if leaving.contains(job) {

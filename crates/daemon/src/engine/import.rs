@@ -15,13 +15,13 @@ use nexus_core::event::Needs;
 use nexus_core::ids::JobId;
 use nexus_core::request::Same;
 
-use super::submit::{Coming, Fresh, Twin};
+use super::submit::{Coming, Fresh, Twin, is_identical, rename_parents};
 use super::{Engine, Revision, Turn};
 use crate::checks;
 use crate::identity::{Identity, are_identical};
 use crate::same::same;
 use crate::spec_changes::{changes, note};
-use crate::store::{EditedRow, JobEnv, WatchChange, parents};
+use crate::store::{EditedRow, JobEnv, NewSpec, WatchChange, parents};
 
 /// Options that an entry cannot change in a job that is there: those that make it the same job, and those that were
 /// said for its beginning.
@@ -31,7 +31,7 @@ const OF_THE_BEGINNING: &[&str] = &["after", "after-any", "argv", "conda", "cwd"
 pub struct ImportLine {
     pub line: u64,
     /// Its environment is empty: that lies beside it.
-    pub spec: JobSpec,
+    pub spec: NewSpec,
     pub env: Arc<JobEnv>,
     pub identity: Identity,
     pub same: Same,
@@ -70,7 +70,7 @@ enum Place {
     /// Among the changed.
     Edited(usize),
     /// A job that stays as it is.
-    Known(Box<JobSpec>),
+    Known(Box<NewSpec>),
 }
 
 /// What is gathered line by line.
@@ -78,6 +78,10 @@ enum Place {
 struct Gathered {
     fresh: Vec<Fresh>,
     edits: Vec<(JobId, JobSpec, JobSpec, Vec<String>)>,
+    /// Identities of jobs that are here, in order.
+    here: Vec<Identity>,
+    /// Those of several lines, in order.
+    several: Vec<Identity>,
     /// Of lines that are identical: the first, and where it went.
     seen: BTreeMap<Identity, Vec<Seen>>,
     /// Jobs that stand for what the file calls so.
@@ -99,7 +103,7 @@ impl Engine {
     fn import_read(&mut self, order: ImportOrder, turn: &mut Turn) -> Result<Vec<Fate>, Problem> {
         let ImportOrder { lines, again, dry_run, watch, notes } = order;
         let coming = Coming::of(turn);
-        let mut gathered = Gathered::default();
+        let mut gathered = if again { Gathered::default() } else { self.look_for(&lines)? };
         let known_as: BTreeSet<String> = lines.iter().filter_map(|line| line.known_as.clone()).collect();
         for line in lines {
             let pending = match self.unknown_parent(&line, &known_as)? {
@@ -110,10 +114,11 @@ impl Engine {
         }
         let Gathered { mut fresh, edits, standing, fates, .. } = gathered;
         if dry_run {
-            let planned = |at: usize| Fate::Planned { spec: fresh[at].spec.clone() };
+            let planned = |at: usize| Fate::Planned { spec: Box::new(fresh[at].spec.whole()) };
             return Ok(fates.into_iter().map(|pending| settled(pending, &planned)).collect());
         }
-        stand_in(&mut fresh, &standing);
+        // Jobs that are here already stand in for what the file calls so.
+        rename_parents(&mut fresh, &standing);
         let mut revision = Revision { add: fresh, notes, ..Revision::default() };
         for (id, before, after, secret_names) in edits {
             revision.notes.push(note(id.as_str(), &changes(&before, &after)));
@@ -123,6 +128,17 @@ impl Engine {
         turn.batch.watches.extend(watch);
         let queued = |at: usize| Fate::Queued { id: ids[at].to_string() };
         Ok(fates.into_iter().map(|pending| settled(pending, &queued)).collect())
+    }
+
+    /// Which lines may be of jobs that are here, and which repeat others.
+    fn look_for(&self, lines: &[ImportLine]) -> Result<Gathered, Problem> {
+        let mut all: Vec<Identity> = lines.iter().map(|line| line.identity).collect();
+        all.sort_unstable();
+        let mut several: Vec<Identity> = all.windows(2).filter(|two| two[0] == two[1]).map(|two| two[0]).collect();
+        several.dedup();
+        all.dedup();
+        let here = self.store.known_identities(&all).map_err(|error| error.problem())?;
+        Ok(Gathered { here, several, ..Gathered::default() })
     }
 
     fn gather(
@@ -140,7 +156,11 @@ impl Engine {
             return Ok(Pending::Settled(fate));
         }
         let has_its_env = |twin: &Twin| self.has_env(twin, &line, turn);
-        let Some(twin) = self.twin((line.identity, &line.spec), coming, &[], turn, &has_its_env)? else {
+        let twin = match gathered.here.binary_search(&line.identity).is_ok() || coming.have(line.identity) {
+            true => self.twin((line.identity, &line.spec.whole()), coming, &[], turn, &has_its_env)?,
+            false => None,
+        };
+        let Some(twin) = twin else {
             gathered.saw(&line, Place::New(gathered.fresh.len()));
             return Ok(gathered.add(line));
         };
@@ -169,7 +189,7 @@ impl Engine {
 
     /// A job that it comes after must be here, or stand in the file.
     fn unknown_parent(&self, line: &ImportLine, in_file: &BTreeSet<String>) -> Result<Option<String>, Problem> {
-        for (parent, _) in parents(&line.spec) {
+        for (parent, _) in parents(&line.spec.common) {
             if in_file.contains(parent) && line.known_as.is_some() {
                 continue;
             }
@@ -185,39 +205,46 @@ impl Engine {
 impl Gathered {
     fn add(&mut self, line: ImportLine) -> Pending {
         let ImportLine { spec, env, identity, same, known_as, .. } = line;
-        self.fresh.push(Fresh { spec: Box::new(spec), env, identity, same, known_as });
+        self.fresh.push(Fresh { spec, env, identity, same, known_as });
         Pending::New(self.fresh.len() - 1)
     }
 
     fn saw(&mut self, line: &ImportLine, place: Place) {
+        if self.several.binary_search(&line.identity).is_err() {
+            return;
+        }
         let seen = Seen { line: line.line, own_env: line.own_env.clone(), place };
         self.seen.entry(line.identity).or_default().push(seen);
     }
 
-    fn spec_of<'a>(&'a self, place: &'a Place) -> &'a JobSpec {
+    fn is_at(&self, place: &Place, spec: &NewSpec) -> bool {
         match place {
-            Place::New(at) => &self.fresh[*at].spec,
-            Place::Edited(at) => &self.edits[*at].2,
-            Place::Known(spec) => spec,
+            Place::New(at) => is_identical(&self.fresh[*at].spec, spec),
+            Place::Edited(at) => are_identical(&self.edits[*at].2, &spec.whole()),
+            Place::Known(known) => is_identical(known, spec),
         }
     }
 
     /// The fate of a line that repeats an earlier one: what it says otherwise counts.
     fn repeated(&mut self, line: &ImportLine) -> Option<Fate> {
         let alike = self.seen.get(&line.identity)?;
-        let is_it = |seen: &&Seen| seen.own_env == line.own_env && are_identical(self.spec_of(&seen.place), &line.spec);
+        let is_it = |seen: &&Seen| seen.own_env == line.own_env && self.is_at(&seen.place, &line.spec);
         let Seen { line: of, place, .. } = alike.iter().find(is_it)?;
-        let before = self.spec_of(place);
-        let (after, changes) = match (place, told(before, &line.said)) {
-            (Place::Known(_), _) => return Some(Fate::Repeated { of: *of, changes: vec![] }),
-            (_, Err(error)) => return Some(Fate::Refused { error }),
-            (_, Ok(told)) => told,
+        let before = match place {
+            _ if line.said.is_empty() => return Some(Fate::Repeated { of: *of, changes: vec![] }),
+            Place::New(at) => &self.fresh[*at].spec.whole(),
+            Place::Edited(at) => &self.edits[*at].2,
+            Place::Known(_) => return Some(Fate::Repeated { of: *of, changes: vec![] }),
+        };
+        let (after, changes) = match told(before, &line.said) {
+            Err(error) => return Some(Fate::Refused { error }),
+            Ok(told) => told,
         };
         let fate = Fate::Repeated { of: *of, changes };
         match *place {
             Place::New(at) => {
                 self.fresh[at].same = same(&after);
-                *self.fresh[at].spec = after;
+                self.fresh[at].spec = NewSpec::of(after, Some(&line.spec.common));
             }
             Place::Edited(at) => self.edits[at].2 = after,
             Place::Known(_) => {}
@@ -268,17 +295,6 @@ fn edit(job: JobId, before: &JobSpec, after: JobSpec, secret_names: Vec<String>)
         held: None,
     };
     (edit, EditedRow { spec: after, secret_names, env: None })
-}
-
-/// Jobs that are here already stand in for what the file calls so.
-fn stand_in(fresh: &mut [Fresh], standing: &BTreeMap<String, JobId>) {
-    for fresh in fresh.iter_mut().filter(|fresh| fresh.known_as.is_some()) {
-        for parent in fresh.spec.after.iter_mut().chain(&mut fresh.spec.after_any) {
-            if let Some(id) = standing.get(parent) {
-                *parent = id.to_string();
-            }
-        }
-    }
 }
 
 fn settled(pending: Pending, new: &dyn Fn(usize) -> Fate) -> Fate {

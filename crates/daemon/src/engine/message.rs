@@ -1,7 +1,6 @@
 //! What the engine is asked and told.
 
 use nexus_api::import::Fate;
-use nexus_api::jobs::JobSpec;
 use nexus_api::machines::SetUpBegun;
 use nexus_api::problem::Problem;
 use nexus_api::results::Found;
@@ -20,6 +19,7 @@ use super::once::Once;
 use super::remnants::{Gone, Remnant};
 use super::revise::Revision;
 use super::set_up::SetUpOrder;
+use super::submit::Fresh;
 use super::sweep::SweepOrder;
 use super::taken::Taken;
 use crate::backend::ssh::News;
@@ -39,7 +39,7 @@ pub type Question = Box<dyn FnOnce(&World, &Pool, &Policy) + Send>;
 pub enum Message {
     /// A note may be kept beside the jobs, made from their ids: both are on disk, or neither.
     Submit {
-        specs: Vec<JobSpec>,
+        jobs: Vec<Fresh>,
         note: Option<NoteOf>,
         once: Option<Once>,
         reply: Reply<Taken>,

@@ -1,17 +1,14 @@
 //! Changes of the queue that belong together: what a client edited, as one input of the engine.
 
-use std::collections::BTreeSet;
-
 use nexus_api::problem::Problem;
 use nexus_core::apply::{self, Command, Edit};
-use nexus_core::event::NewJob;
 use nexus_core::ids::JobId;
 
 use super::submit::Fresh;
 use super::{Engine, Turn};
 use crate::clock;
 use crate::same::same;
-use crate::store::{EditedRow, NewRow};
+use crate::store::EditedRow;
 
 /// Met as a whole or refused as a whole.
 #[derive(Default)]
@@ -35,8 +32,7 @@ pub enum Slot {
 impl Engine {
     pub(super) fn revise(&mut self, revision: Revision, turn: &mut Turn) -> Result<Vec<JobId>, Problem> {
         let Revision { remove, edits, add, order, notes } = revision;
-        let named = if add.is_empty() { vec![] } else { self.named(add, &remove, turn)? };
-        let (new, rows): (Vec<NewJob>, Vec<NewRow>) = named.into_iter().unzip();
+        let (new, rows) = if add.is_empty() { (vec![], vec![]) } else { self.named(add, &remove, turn)? };
         let ids: Vec<JobId> = new.iter().map(|job| job.id).collect();
         let order = order.into_iter().map(|slot| match slot {
             Slot::Known(id) => id,
@@ -48,14 +44,14 @@ impl Engine {
             self.know_places(&row.spec.request, turn)?;
         }
         for (edit, row) in edits.iter_mut().zip(&edited).filter(|(edit, _)| edit.needs.is_some()) {
-            edit.needs = Some(self.needs(&row.spec, same(&row.spec), &BTreeSet::new(), turn)?);
+            edit.needs = Some(self.needs(&row.spec, same(&row.spec), &[], turn)?);
         }
         let rows_of = edits.iter().map(|edit| edit.job).zip(edited).collect::<Vec<_>>();
         let revision = apply::Revision { remove, edits, add: new, order: order.collect() };
         let events = apply::command(&mut self.world, Command::Revise(revision), clock::now())
             .map_err(|refusal| self.refused(refusal, "edit"))?;
-        turn.batch.events.extend(events);
-        turn.batch.new.extend(ids.iter().copied().zip(rows));
+        turn.add_events(events);
+        turn.add_rows(&ids, rows);
         turn.batch.edited.extend(rows_of);
         turn.batch.notes.extend(notes);
         Ok(ids)

@@ -2,6 +2,7 @@
 //! to say; what begins here goes on without whoever asked for it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nexus_api::jobs::JobSpec;
@@ -51,7 +52,7 @@ impl Engine {
                 self.take_in(id, new, None, turn)?;
             }
         }
-        let (new, rows) = self.named(fresh, &[], turn)?.into_iter().unzip();
+        let (new, rows) = self.named(fresh, &[], turn)?;
         let ids = self.enter(new, rows, turn);
         let now = clock::now();
         for (place, ((machine, begun), ids)) in begun.iter_mut().zip(ids.chunks(jobs.len())).enumerate() {
@@ -104,7 +105,7 @@ fn chain(machine: &str, jobs: &[JobSpec]) -> Vec<Fresh> {
     let step = |place: usize| format!("{machine} {place}");
     for (place, job) in chain.iter_mut().enumerate() {
         job.known_as = Some(step(place));
-        job.spec.after.extend(place.checked_sub(1).map(step));
+        Arc::make_mut(&mut job.spec.common).after.extend(place.checked_sub(1).map(step));
     }
     chain
 }

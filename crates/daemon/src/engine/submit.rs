@@ -1,6 +1,6 @@
 //! New jobs: their ids, and what of others they depend on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nexus_api::env::Env;
@@ -17,45 +17,37 @@ use super::once::Once;
 use super::{Engine, Turn};
 use crate::identity::{Identity, are_identical, identity};
 use crate::same::same;
-use crate::store::{JobEnv, NewRow, NewSpec, StoreError, parents};
+use crate::store::{JobEnv, NewRow, NewSpec, parents};
 use crate::{clock, home, words};
 
 impl Engine {
     pub(super) fn submit_once(
         &mut self,
-        specs: Vec<JobSpec>,
+        jobs: Vec<Fresh>,
         once: Option<Once>,
         turn: &mut Turn,
     ) -> Result<Vec<JobId>, Problem> {
-        let Some(once) = once else { return self.submit(specs, turn) };
+        let Some(once) = once else { return self.submit(jobs, turn) };
         if let Some(done) = self.done_before(&once, turn)? {
             return Ok(done.ids);
         }
-        let ids = self.submit(specs, turn)?;
+        let ids = self.submit(jobs, turn)?;
         self.remember(once, None, &ids, turn);
         Ok(ids)
     }
 
-    fn submit(&mut self, specs: Vec<JobSpec>, turn: &mut Turn) -> Result<Vec<JobId>, Problem> {
-        let (jobs, rows) = self.named(fresh(specs), &[], turn)?.into_iter().unzip();
+    fn submit(&mut self, jobs: Vec<Fresh>, turn: &mut Turn) -> Result<Vec<JobId>, Problem> {
+        let (jobs, rows) = self.named(jobs, &[], turn)?;
         Ok(self.enter(jobs, rows, turn))
     }
 
     /// Puts jobs that have their ids in the queue.
     pub(super) fn enter(&mut self, jobs: Vec<NewJob>, rows: Vec<NewRow>, turn: &mut Turn) -> Vec<JobId> {
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
-        let new = ids.iter().copied().zip(rows);
-        match turn.batch.new.is_empty() {
-            // A map that is made in one go takes half the room of one that thousands are put into one by one.
-            true => turn.batch.new = new.collect(),
-            false => turn.batch.new.extend(new),
-        }
+        turn.add_rows(&ids, rows);
         let events =
             apply::command(&mut self.world, Command::Submit(jobs), clock::now()).expect("nothing refuses new jobs");
-        match turn.batch.events.is_empty() {
-            true => turn.batch.events = events,
-            false => turn.batch.events.extend(events),
-        }
+        turn.add_events(events);
         ids
     }
 
@@ -65,33 +57,54 @@ impl Engine {
         mut fresh: Vec<Fresh>,
         leaving: &[JobId],
         turn: &mut Turn,
-    ) -> Result<Vec<(NewJob, NewRow)>, Problem> {
+    ) -> Result<(Vec<NewJob>, Vec<NewRow>), Problem> {
         self.has_room()?;
         self.keep_unique(&fresh, leaving, turn)?;
         let ids = self.fresh_ids(fresh.len(), turn)?;
         follow_parents(&mut fresh, &ids);
-        let together: BTreeSet<JobId> = ids.iter().copied().collect();
-        let mut named = Vec::with_capacity(fresh.len());
+        let (mut new, mut rows) = (Vec::with_capacity(fresh.len()), Vec::with_capacity(fresh.len()));
         let now = clock::now();
-        let mut sweep: Option<(String, Option<InSweep>)> = None;
-        let mut last: Option<Arc<JobSpec>> = None;
-        for (id, Fresh { mut spec, env, identity, same, .. }) in ids.into_iter().zip(fresh) {
-            self.find_variables(&mut spec, &env)?;
-            self.know_places(&spec.request, turn)?;
-            let needs = self.needs(&spec, same, &together, turn)?;
-            if sweep.as_ref().map(|(name, _)| name) != spec.sweep.as_ref() {
-                sweep = spec.sweep.clone().map(|name| Ok((name.clone(), self.in_sweep(&name, turn)?))).transpose()?;
+        let mut last: Option<InCommon> = None;
+        for (id, Fresh { mut spec, env, identity, same, .. }) in ids.iter().copied().zip(fresh) {
+            let variables = self.find_variables(&spec, &env)?;
+            let mut common = match last.take() {
+                Some(last) if Arc::ptr_eq(&last.asked, &spec.common) && last.taken.variables == variables => last,
+                _ => self.in_common(spec.common, variables, same, &ids, turn)?,
+            };
+            if common.same != same {
+                (common.needs, common.same) = (self.needs(&common.taken, same, &ids, turn)?, same);
             }
-            let sweep = sweep.as_ref().and_then(|(_, sweep)| *sweep);
-            if sweep.is_none() {
-                spec.sweep = None;
-            }
-            let job = NewJob { id, needs, sweep, priority: spec.priority, held: spec.hold, at: now };
-            let spec = NewSpec::of(*spec, last.as_ref());
-            last = Some(spec.common.clone());
-            named.push((job, NewRow { spec, env, identity, sweep: sweep.map(|sweep| sweep.id) }));
+            spec.common = common.taken.clone();
+            let (needs, sweep) = (common.needs.clone(), common.sweep);
+            new.push(NewJob { id, needs, sweep, priority: spec.common.priority, held: spec.common.hold, at: now });
+            rows.push(NewRow { spec, env, identity, sweep: sweep.map(|sweep| sweep.id) });
+            last = Some(common);
         }
-        Ok(named)
+        Ok((new, rows))
+    }
+
+    /// `together`: the ids of jobs that come with it.
+    fn in_common(
+        &mut self,
+        asked: Arc<JobSpec>,
+        variables: Vec<String>,
+        same: Same,
+        together: &[JobId],
+        turn: &mut Turn,
+    ) -> Result<InCommon, Problem> {
+        self.know_places(&asked.request, turn)?;
+        let needs = self.needs(&asked, same, together, turn)?;
+        let sweep = match &asked.sweep {
+            Some(name) => self.in_sweep(name, turn)?,
+            None => None,
+        };
+        let mut taken = asked.clone();
+        if taken.variables != variables || taken.sweep.is_some() != sweep.is_some() {
+            let taken = Arc::make_mut(&mut taken);
+            taken.variables = variables;
+            taken.sweep.take_if(|_| sweep.is_none());
+        }
+        Ok(InCommon { asked, taken, sweep, needs, same })
     }
 
     /// For jobs, any at all.
@@ -116,16 +129,14 @@ impl Engine {
     /// In order: those of many jobs go into the indices one beside the other.
     pub(super) fn fresh_ids(&mut self, count: usize, turn: &Turn) -> Result<Vec<JobId>, Problem> {
         let mut ids = Vec::with_capacity(count);
-        let stored = self.store.ids().map_err(|error| error.problem())?;
         while ids.len() < count {
-            for before in ids.len()..count {
-                let taken = self.store.jobs_taken() + (turn.batch.new.len() + before) as u64;
-                let id = self.ids.next(taken, |id| {
-                    let in_memory = self.world.job(id).is_some() || turn.batch.new.contains_key(&id);
-                    Ok(in_memory || stored.have(id.as_str())?)
-                });
-                ids.push(id.map_err(|error: StoreError| error.problem())?);
-            }
+            let taken = self.store.jobs_taken() + turn.batch.new.len() as u64;
+            let mut drawn: Vec<JobId> = (ids.len()..count).map(|before| self.ids.next(taken + before as u64)).collect();
+            drawn.sort_unstable();
+            // Jobs that are in memory alone came with this turn.
+            let known = self.store.known_ids(&drawn).map_err(|error| error.problem())?;
+            drawn.retain(|id| known.binary_search(id).is_err() && !turn.batch.new.contains_key(id));
+            ids.extend(drawn);
             // Some may have come twice: there are others for those.
             ids.sort_unstable();
             ids.dedup();
@@ -133,19 +144,14 @@ impl Engine {
         Ok(ids)
     }
 
-    /// All that scheduling needs of a spec: what it says, and what became of the jobs that it comes after. `fresh`: jobs that come with it.
-    pub(super) fn needs(
-        &self,
-        spec: &JobSpec,
-        same: Same,
-        fresh: &BTreeSet<JobId>,
-        turn: &Turn,
-    ) -> Result<Needs, Problem> {
+    /// All that scheduling needs of a spec: what it says, and what became of the jobs that it comes after. `fresh`: jobs that come
+    /// with it, in order.
+    pub(super) fn needs(&self, spec: &JobSpec, same: Same, fresh: &[JobId], turn: &Turn) -> Result<Needs, Problem> {
         let mut needs = words::needs(spec, same, &self.pool.names);
         for (id, any_end) in parents(spec) {
             let no_such_job = || Problem::NoSuchJob { id: id.to_string() };
             let parent: JobId = id.parse().map_err(|_| no_such_job())?;
-            if self.world.job(parent).is_some() || fresh.contains(&parent) {
+            if self.world.job(parent).is_some() || fresh.binary_search(&parent).is_ok() {
                 needs.after.push(Parent { job: parent, any_end });
             } else if !self.completed(parent, turn)?.ok_or_else(no_such_job)? && !any_end {
                 needs.failed_parent = Some(parent);
@@ -170,21 +176,21 @@ impl Engine {
     /// Refuses specs that are to be the only ones of their kind and are not. Decided here, where one submission comes
     /// after the other, so that of two at once one is refused.
     pub(super) fn keep_unique(&self, fresh: &[Fresh], leaving: &[JobId], turn: &Turn) -> Result<(), Problem> {
-        if fresh.iter().all(|fresh| !fresh.spec.unique) {
+        if fresh.iter().all(|fresh| !fresh.spec.common.unique) {
             return Ok(());
         }
         let coming = Coming::of(turn);
-        let mut together: BTreeMap<Identity, Vec<&JobSpec>> = BTreeMap::new();
+        let mut together: BTreeMap<Identity, Vec<&NewSpec>> = BTreeMap::new();
         for Fresh { spec, identity, .. } in fresh {
             together.entry(*identity).or_default().push(spec);
         }
-        for Fresh { spec, identity, .. } in fresh.iter().filter(|fresh| fresh.spec.unique) {
-            let alike = together[identity].iter().filter(|other| are_identical(other, spec));
-            if alike.count() > 1 {
+        for Fresh { spec, identity, .. } in fresh.iter().filter(|fresh| fresh.spec.common.unique) {
+            let alike = &together[identity];
+            if alike.len() > 1 && alike.iter().filter(|other| is_identical(other, spec)).count() > 1 {
                 let want = "each job once, and two of these are identical".into();
-                return Err(Problem::BadField { field: "unique".into(), value: spec.command.text(), want });
+                return Err(Problem::BadField { field: "unique".into(), value: spec.command.clone(), want });
             }
-            if let Some(twin) = self.twin((*identity, spec), &coming, leaving, turn, &|_| Ok(true))? {
+            if let Some(twin) = self.twin((*identity, &spec.whole()), &coming, leaving, turn, &|_| Ok(true))? {
                 return Err(Problem::NotUnique { id: twin.id.to_string(), state: twin.state });
             }
         }
@@ -235,9 +241,10 @@ impl Engine {
 }
 
 /// A job to be.
+#[derive(Clone)]
 pub struct Fresh {
-    /// Its environment is empty: that lies beside it. Boxed, since thousands at once change hands.
-    pub spec: Box<JobSpec>,
+    /// Its environment is empty: that lies beside it.
+    pub spec: NewSpec,
     pub env: Arc<JobEnv>,
     pub identity: Identity,
     pub same: Same,
@@ -248,10 +255,12 @@ pub struct Fresh {
 /// Specs that have the same environment share one.
 pub fn fresh(specs: Vec<JobSpec>) -> Vec<Fresh> {
     let mut last: Option<(Env, Arc<JobEnv>)> = None;
-    let shared = |spec: JobSpec| {
-        let mut spec = Box::new(spec);
+    let mut common: Option<Arc<JobSpec>> = None;
+    let shared = |mut spec: JobSpec| {
         let env = std::mem::take(&mut spec.env);
         let (identity, same, known_as) = (identity(&spec), same(&spec), spec.rerun_of.clone());
+        let spec = NewSpec::of(spec, common.as_ref());
+        common = Some(spec.common.clone());
         if let Some((_, env)) = last.as_ref().filter(|(before, _)| *before == env) {
             return Fresh { spec, env: env.clone(), identity, same, known_as };
         }
@@ -260,6 +269,21 @@ pub fn fresh(specs: Vec<JobSpec>) -> Vec<Fresh> {
         Fresh { spec, env: stored, identity, same, known_as }
     };
     specs.into_iter().map(shared).collect()
+}
+
+/// What those jobs have in common that come one after the other.
+struct InCommon {
+    asked: Arc<JobSpec>,
+    /// With what the engine says of it.
+    taken: Arc<JobSpec>,
+    sweep: Option<InSweep>,
+    needs: Needs,
+    /// Of the last of them.
+    same: Same,
+}
+
+pub(super) fn is_identical(one: &NewSpec, other: &NewSpec) -> bool {
+    one.is(other) || are_identical(&one.whole(), &other.whole())
 }
 
 /// A job identical to one that is asked for.
@@ -283,6 +307,10 @@ impl Coming {
         }
         Coming(coming)
     }
+
+    pub fn have(&self, identity: Identity) -> bool {
+        self.0.contains_key(&identity)
+    }
 }
 
 /// Jobs that come together keep their order: where one came after another of them, the new one comes after the new
@@ -293,9 +321,18 @@ fn follow_parents(fresh: &mut [Fresh], ids: &[JobId]) {
     if new.is_empty() {
         return;
     }
+    rename_parents(fresh, &new);
+}
+
+/// Parents of these names are those jobs.
+pub(super) fn rename_parents(fresh: &mut [Fresh], known: &BTreeMap<String, JobId>) {
     for Fresh { spec, .. } in fresh.iter_mut().filter(|fresh| fresh.known_as.is_some()) {
-        for parent in spec.after.iter_mut().chain(&mut spec.after_any) {
-            if let Some(id) = new.get(parent) {
+        if parents(&spec.common).all(|(name, _)| !known.contains_key(name)) {
+            continue;
+        }
+        let common = Arc::make_mut(&mut spec.common);
+        for parent in common.after.iter_mut().chain(&mut common.after_any) {
+            if let Some(id) = known.get(parent) {
                 *parent = id.to_string();
             }
         }

@@ -1,6 +1,5 @@
 //! A sweep on its way into the queue: all of its jobs, or none.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use nexus_api::jobs::JobSpec;
@@ -102,9 +101,12 @@ impl Engine {
     ) -> Result<(Vec<NewJob>, Vec<NewRow>), Problem> {
         self.has_room()?;
         if jobs.iter().any(|job| job.spec.common.unique) {
-            let fresh = |SweepJob { spec, env, identity }: &SweepJob| {
-                let (spec, env, identity) = (Box::new(spec.whole()), env.clone(), *identity);
-                Fresh { spec, env, identity, same, known_as: None }
+            let fresh = |SweepJob { spec, env, identity }: &SweepJob| Fresh {
+                spec: spec.clone(),
+                env: env.clone(),
+                identity: *identity,
+                same,
+                known_as: None,
             };
             self.keep_unique(&jobs.iter().map(fresh).collect::<Vec<_>>(), &[], turn)?;
         }
@@ -118,7 +120,7 @@ impl Engine {
                 Some(last) if Arc::ptr_eq(&last.asked, &spec.common) && last.taken.variables == variables => last,
                 _ => {
                     let taken = JobSpec { sweep: Some(sweep.name.clone()), variables, ..JobSpec::clone(&spec.common) };
-                    let needs = self.needs(&taken, same, &BTreeSet::new(), turn)?;
+                    let needs = self.needs(&taken, same, &[], turn)?;
                     InCommon { asked: spec.common, taken: Arc::new(taken), needs }
                 }
             };

@@ -34,18 +34,14 @@ impl Engine {
         Ok(())
     }
 
-    /// Says which variables a new job needs. One that repeats another needs what that needed.
-    pub(super) fn find_variables(&self, spec: &mut JobSpec, env: &JobEnv) -> Result<(), Problem> {
-        let before = std::mem::take(&mut spec.variables);
+    /// Those that a new job needs. One that repeats another needs what that needed.
+    pub(super) fn find_variables(&self, spec: &NewSpec, env: &JobEnv) -> Result<Vec<String>, Problem> {
         if let Some(id) = &spec.rerun_of
-            && let Some(gone) = before.into_iter().find(|name| !self.variables.contains(name))
+            && let Some(gone) = spec.common.variables.iter().find(|name| !self.variables.contains(*name))
         {
-            return Err(Problem::VariableGone { id: id.clone(), name: gone });
+            return Err(Problem::VariableGone { id: id.clone(), name: gone.clone() });
         }
-        if !self.variables.is_empty() {
-            spec.variables = named(spec, [&env.open, &env.secrets], &self.variables);
-        }
-        Ok(())
+        Ok(self.variables_of(spec, env))
     }
 
     /// The same for a job that is changed: what it needed before it may go on to need, set or not.

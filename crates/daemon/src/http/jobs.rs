@@ -21,7 +21,7 @@ use utoipa::IntoParams;
 use super::extract::{Asked, Path, Sent, once};
 use super::problem::Failed;
 use super::{App, Shared};
-use crate::engine::{FEW, Message, Once};
+use crate::engine::{FEW, Message, Once, fresh};
 use crate::identity::identity;
 use crate::in_queue::InQueue;
 use crate::same::same;
@@ -159,11 +159,13 @@ pub async fn submit(
 ) -> Result<Json<Submitted>, Failed> {
     let once = once(&headers, "jobs", &(&specs, query.copies))?;
     fill_env(query.env.as_deref(), &mut specs)?;
-    let (specs, notes) = app.meant(specs, query.copies.unwrap_or(1))?;
+    let copies = query.copies.unwrap_or(1);
+    let (specs, notes) = app.meant(specs, copies)?;
     if query.dry_run {
+        let specs = specs.into_iter().flat_map(|spec| std::iter::repeat_n(spec, copies)).collect();
         return Ok(Json(Submitted { jobs: app.try_out(specs).await?, notes }));
     }
-    let mut jobs = app.submit(specs, once).await?;
+    let mut jobs = app.submit(specs, copies, once).await?;
     if query.expected {
         app.expect(&mut jobs).await?;
     }
@@ -219,7 +221,7 @@ pub async fn rerun(
         .await?;
     // What the old job asked for holds for the new one; rules have no word in it.
     let specs = app.checked(specs, 1)?;
-    Ok(Json(Submitted { jobs: app.submit(specs, once).await?, notes: vec![] }))
+    Ok(Json(Submitted { jobs: app.submit(specs, 1, once).await?, notes: vec![] }))
 }
 
 /// Two jobs at once would write over each other's checkpoints. `specs`: those that are repeated together.
@@ -376,18 +378,25 @@ impl App {
         Ok((self.checked(specs, copies)?, notes))
     }
 
-    /// Each spec so many times, once it is known to make sense.
+    /// Specs that make sense, of which so many copies may be made.
     fn checked(&self, mut specs: Vec<JobSpec>, copies: usize) -> Result<Vec<JobSpec>, Problem> {
         self.near.check(&mut specs)?;
         if copies == 0 || copies.saturating_mul(specs.len()) > MOST_JOBS {
             let want = format!("at least 1 and at most {MOST_JOBS} jobs at a time");
             return Err(Problem::BadField { field: "copies".into(), value: copies.to_string(), want });
         }
-        Ok(specs.into_iter().flat_map(|spec| std::iter::repeat_n(spec, copies)).collect())
+        Ok(specs)
     }
 
-    async fn submit(self: &Shared, specs: Vec<JobSpec>, once: Option<Once>) -> Result<Vec<Job>, Problem> {
-        let taken = self.order(|reply| Message::Submit { specs, note: None, once, reply }).await?;
+    /// So many jobs of each spec.
+    async fn submit(
+        self: &Shared,
+        specs: Vec<JobSpec>,
+        copies: usize,
+        once: Option<Once>,
+    ) -> Result<Vec<Job>, Problem> {
+        let jobs = fresh(specs).into_iter().flat_map(|job| std::iter::repeat_n(job, copies)).collect();
+        let taken = self.order(|reply| Message::Submit { jobs, note: None, once, reply }).await?;
         let Some(waiting) = taken.waiting else {
             return self.by_ids(taken.ids.iter().map(JobId::to_string).collect()).await;
         };

@@ -8,16 +8,17 @@ use nexus_api::command::Command;
 use nexus_api::env::{Env, is_reserved};
 use nexus_api::job_file::{Entry, Said};
 use nexus_api::jobs::{JobSpec, Note};
+use nexus_api::problem::Problem;
 use nexus_api::queue_text::set;
 use nexus_api::values::gpu_list_text;
 use nexus_core::request::GpuSet;
 
 use crate::checks;
 use crate::engine::ImportLine;
-use crate::identity::identity;
+use crate::identity::{identity, identity_with};
 use crate::models::Rules;
-use crate::same::same;
-use crate::store::JobEnv;
+use crate::same::{same, same_with};
+use crate::store::{JobEnv, NewSpec};
 
 pub struct Reader<'a> {
     /// With an empty environment.
@@ -35,6 +36,16 @@ pub struct Reader<'a> {
     /// `python`, or `python3` where there is no other.
     python: &'static str,
     pub notes: Vec<Note>,
+    last: Option<Last>,
+}
+
+/// A line that was read. Others that say the same but for their command are of the same job otherwise, and need no
+/// second look.
+struct Last {
+    said: BTreeMap<String, String>,
+    common: Arc<JobSpec>,
+    /// It says nothing of GPUs: rules may.
+    asks_rules: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -49,11 +60,36 @@ impl<'a> Reader<'a> {
         let bare = JobSpec { env: Default::default(), ..usual.clone() };
         let python = python(usual.env.get("PATH"));
         let (scripts, notes) = (BTreeMap::new(), Vec::new());
-        Reader { usual: bare, env, whole_env: usual, folder, rules, gpu_arg, gpus, scripts, python, notes }
+        Reader { usual: bare, env, whole_env: usual, folder, rules, gpu_arg, gpus, scripts, python, notes, last: None }
     }
 
     pub fn line(&mut self, entry: Entry) -> Result<ImportLine, String> {
+        match self.alike(&entry) {
+            Some((common, command)) => {
+                command.check().map_err(|bad| Problem::BadCommand { bad }.to_string())?;
+                let (identity, same) = (identity_with(&common, command), same_with(&common, command));
+                let (spec, env) = (NewSpec::like(common, command), self.env.clone());
+                let Entry { line, options: said, id: known_as, .. } = entry;
+                Ok(ImportLine { line, spec, env, identity, same, own_env: Env::new(), said, known_as })
+            }
+            None => self.other(entry),
+        }
+    }
+
+    /// What it has in common with the line before, where that is all but its command.
+    fn alike<'e>(&self, entry: &'e Entry) -> Option<(Arc<JobSpec>, &'e Command)> {
+        let last = self.last.as_ref().filter(|last| entry.env.is_empty() && entry.options == last.said)?;
+        match &entry.command {
+            Said::Command(command) if !last.asks_rules || !self.rules.know(command) => {
+                Some((last.common.clone(), command))
+            }
+            _ => None,
+        }
+    }
+
+    fn other(&mut self, entry: Entry) -> Result<ImportLine, String> {
         let Entry { line, command, options: mut said, env: own, id: known_as, .. } = entry;
+        let is_plain = own.is_empty() && matches!(command, Said::Command(_));
         let mut spec = self.usual.clone();
         for name in ["out", "results"] {
             if let Some(path) = said.get_mut(name).filter(|path| !path.is_empty()) {
@@ -77,10 +113,17 @@ impl<'a> Reader<'a> {
                 Arc::new(JobEnv::of(env))
             }
         };
+        let asks_rules = spec.request.gpus.is_none() && spec.request.vram.is_none();
         let note = self.rules.fill(&mut spec).filter(|note| !self.notes.contains(note));
         self.notes.extend(note);
         checks::signal(None, &spec).and_then(|()| checks::spec(&mut spec)).map_err(|problem| problem.to_string())?;
         let (identity, same) = (identity(&spec), same(&spec));
+        let is_like_others =
+            is_plain && (&spec.by_rule, &spec.out, &spec.rerun_of) == (&None, &None, &None) && spec.params.is_empty();
+        let spec = NewSpec::of(spec, self.last.as_ref().map(|last| &last.common));
+        if is_like_others {
+            self.last = Some(Last { said: said.clone(), common: spec.common.clone(), asks_rules });
+        }
         Ok(ImportLine { line, spec, env, identity, same, own_env, said, known_as })
     }
 

@@ -17,7 +17,7 @@ use super::Inbox;
 use super::file::{self, OldFile};
 use crate::checks;
 use crate::digest;
-use crate::engine::Message;
+use crate::engine::{Message, fresh};
 use crate::file_watch::Eye;
 use crate::own_env;
 use crate::queue_edit::Waiting;
@@ -251,7 +251,7 @@ impl Keeper {
         if new.is_empty() {
             return Ok(());
         }
-        let specs = new.iter().map(|job| job.spec.clone()).collect();
+        let jobs = fresh(new.iter().map(|job| job.spec.clone()).collect());
         let lines: Vec<String> = new.iter().map(|job| job.line.clone()).collect();
         let before = self.taken().map_err(|error| Problem::Internal { error })?;
         let on_disk = lines.clone();
@@ -263,7 +263,7 @@ impl Keeper {
         let (reply, answer) = oneshot::channel();
         self.inbox
             .engine
-            .send(Message::Submit { specs, note: Some(note), once: None, reply })
+            .send(Message::Submit { jobs, note: Some(note), once: None, reply })
             .map_err(|_| Problem::Stopping)?;
         let ids = answer.blocking_recv().unwrap_or(Err(Problem::Stopping))?.ids;
         self.taken = Some(with(before, &lines, &ids));

@@ -54,6 +54,11 @@ impl Rules {
         Some(Note::RoundedUp { rule: found.rule, asked, gpus: amount })
     }
 
+    /// Whether they say anything of a command.
+    pub fn know(&self, command: &Command) -> bool {
+        self.find(command).is_some()
+    }
+
     /// The first rule that fits, or what the table says.
     fn find(&self, command: &Command) -> Option<Found> {
         if self.rules.is_empty() && self.table.is_none() {

@@ -6,6 +6,7 @@
 mod export;
 mod fill;
 mod history;
+mod known;
 mod learned;
 mod left;
 mod machines;
@@ -24,7 +25,6 @@ mod variables;
 mod watches;
 mod write;
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
@@ -36,7 +36,7 @@ use nexus_api::env::Env;
 use nexus_api::jobs::{JobSpec, State};
 use nexus_api::problem::Problem;
 use nexus_core::ids::JobId;
-use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction};
 
 use crate::identity::Identity;
 pub use export::{Envs, View};
@@ -153,18 +153,6 @@ pub struct Store {
     secrets_dropped: bool,
 }
 
-/// All ids that jobs ever had.
-pub struct Ids<'a> {
-    store: &'a Store,
-    statement: RefCell<CachedStatement<'a>>,
-}
-
-impl Ids<'_> {
-    pub fn have(&self, id: &str) -> Result<bool, StoreError> {
-        self.statement.borrow_mut().exists([id]).map_err(|source| self.store.read_error(source))
-    }
-}
-
 impl Store {
     /// Opens or makes the database; `network` chooses the rollback journal.
     pub fn open(path: &Path, network: bool) -> Result<Store, StoreError> {
@@ -212,13 +200,6 @@ impl Store {
             .map_err(|source| self.read_error(source))
     }
 
-    /// Which ids were ever given, for somebody who asks for many.
-    pub fn ids(&self) -> Result<Ids<'_>, StoreError> {
-        let statement =
-            self.db.prepare_cached("SELECT 1 FROM jobs WHERE id = ?1 UNION ALL SELECT 1 FROM retired WHERE id = ?1");
-        Ok(Ids { store: self, statement: RefCell::new(statement.map_err(|source| self.read_error(source))?) })
-    }
-
     /// Reads that belong together see one state of the database, and cost less than each by itself. Nothing is committed
     /// until they are [done](Store::done_reading).
     pub fn read_together(&self) -> Result<(), StoreError> {
@@ -258,6 +239,20 @@ impl Store {
     /// Whether deleted secrets still stand in the WAL.
     pub fn has_leftovers(&self) -> bool {
         self.secrets_dropped
+    }
+
+    /// Whether quiet is of no use to it.
+    pub fn is_tidy(&self) -> bool {
+        !self.secrets_dropped && !self.has_room
+    }
+
+    /// What can wait until nobody else does.
+    pub fn tidy_up(&mut self) {
+        if self.secrets_dropped {
+            self.clear_leftovers();
+        }
+        // Memory that is kept in vain is no error.
+        let _ = self.make_room(false);
     }
 
     /// Empties the WAL, so that no deleted secret stays readable in it.

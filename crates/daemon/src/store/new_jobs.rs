@@ -158,6 +158,19 @@ mod tests {
     }
 
     #[test]
+    fn those_that_are_known_are_found_among_many() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::open(&dir.path().join("nexus.db"), false).unwrap();
+        let stored = batch((0..200).step_by(3));
+        store.commit(&stored).unwrap();
+        let ids: Vec<JobId> = (0..200).map(|number| JobId::from_number(4, number)).collect();
+        assert_eq!(store.known_ids(&ids).unwrap(), stored.new.keys().copied().collect::<Vec<_>>());
+        let identities: Vec<_> = batch(0..200).new.values().map(|row| row.identity).collect();
+        let known: Vec<_> = stored.new.values().map(|row| row.identity).collect();
+        assert_eq!(store.known_identities(&identities).unwrap(), known);
+    }
+
+    #[test]
     fn the_id_of_a_forgotten_job_is_not_given_again() {
         let dir = tempfile::tempdir().unwrap();
         let mut store = Store::open(&dir.path().join("nexus.db"), false).unwrap();
@@ -166,7 +179,7 @@ mod tests {
         for _ in 0..2 {
             store.commit(&Batch { forgotten: vec![id], ..Batch::default() }).unwrap();
             assert!(!store.has_job(id.as_str()).unwrap());
-            assert!(store.ids().unwrap().have(id.as_str()).unwrap(), "another job may have it");
+            assert!(store.known_ids(&[id]).unwrap() == [id], "another job may have it");
             // Brought back from elsewhere.
             store.commit(&batch([7].into_iter())).unwrap();
         }

@@ -82,6 +82,7 @@ struct Own {
 
 /// The spec of a new job in the two parts that are stored: text where it is the job's own, and the rest once for all that
 /// come together, so that a hundred thousand of them take little memory.
+#[derive(Clone)]
 pub struct NewSpec {
     /// What it has in common with others.
     pub common: Arc<JobSpec>,
@@ -102,6 +103,17 @@ impl NewSpec {
         NewSpec { common, command, rerun_of: spec.rerun_of, own }
     }
 
+    /// Of a job that has all but its command in common with others.
+    pub fn like(common: Arc<JobSpec>, command: &Command) -> NewSpec {
+        let own = Lent { command, out: &None, rerun_of: &None, params: &BTreeMap::new() }.text();
+        NewSpec { common, command: command.text(), rerun_of: None, own }
+    }
+
+    /// Whether nothing was said of it but what was said of the other.
+    pub fn is(&self, other: &NewSpec) -> bool {
+        Arc::ptr_eq(&self.common, &other.common) && self.own == other.own
+    }
+
     /// Put together again.
     pub fn whole(&self) -> JobSpec {
         let Own { command, out, rerun_of, params } = serde_json::from_str(&self.own).expect("it was written here");
@@ -114,21 +126,28 @@ impl NewSpec {
     }
 }
 
+/// The same as [`Own`], for one that is only lent.
+#[derive(Serialize)]
+struct Lent<'a> {
+    command: &'a Command,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    out: &'a Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rerun_of: &'a Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    params: &'a BTreeMap<String, String>,
+}
+
+impl Lent<'_> {
+    fn text(&self) -> String {
+        serde_json::to_string(self).expect("a spec is plain data")
+    }
+}
+
 /// The text of what is a job's own.
 fn own_text(spec: &JobSpec) -> String {
-    /// The same as [`Own`], for one that is only lent.
-    #[derive(Serialize)]
-    struct Lent<'a> {
-        command: &'a Command,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        out: &'a Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        rerun_of: &'a Option<String>,
-        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-        params: &'a BTreeMap<String, String>,
-    }
     let JobSpec { command, out, rerun_of, params, .. } = spec;
-    serde_json::to_string(&Lent { command, out, rerun_of, params }).expect("a spec is plain data")
+    Lent { command, out, rerun_of, params }.text()
 }
 
 /// What it has in common with others.

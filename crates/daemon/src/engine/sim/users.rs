@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use super::ledger::{Ledger, Row, Wish};
 use crate::backend::ssh::address::Address;
 use crate::engine::taken::Taken;
-use crate::engine::{AddMachine, Message, Once};
+use crate::engine::{AddMachine, Message, Once, fresh};
 
 /// Machines that users know of: their names, and the numbers that they get.
 /// The last of them is a cluster.
@@ -130,7 +130,7 @@ impl Users {
             What::Submit(Submission { key, specs }) => {
                 let once = key.map(|key| Once { key, digest: 7 });
                 let (reply, taken) = oneshot::channel();
-                (Message::Submit { specs, note: None, once, reply }, Answer::Taken(taken))
+                (Message::Submit { jobs: fresh(specs), note: None, once, reply }, Answer::Taken(taken))
             }
             What::Tag(job, tag) => {
                 (Message::Tag { ids: vec![job], tag, take_off: false, reply: done }, Answer::Nothing(nothing))

@@ -1,0 +1,51 @@
+//! Which of many ids or identities are there already. Asked for in order and many at a time: what a statement costs by
+//! itself is felt where a hundred thousand jobs come at once.
+
+use nexus_core::ids::JobId;
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, ToSql};
+
+use super::{Store, StoreError};
+use crate::identity::Identity;
+
+/// Asked for with one statement.
+const AT_ONCE: usize = 64;
+
+/// All ids that jobs ever had.
+const IDS: &str = "it IN (SELECT id FROM jobs) OR it IN (SELECT id FROM retired)";
+
+const IDENTITIES: &str = "it IN (SELECT identity FROM jobs)";
+
+impl Store {
+    /// Those of the ids that were ever given, in their order.
+    pub fn known_ids(&self, ids: &[JobId]) -> Result<Vec<JobId>, StoreError> {
+        let texts: Vec<&str> = ids.iter().map(JobId::as_str).collect();
+        let found: Vec<String> = known(&self.db, &texts, IDS).map_err(|source| self.read_error(source))?;
+        Ok(found.iter().filter_map(|id| id.parse().ok()).collect())
+    }
+
+    /// Those of the identities that some job has, in their order.
+    pub fn known_identities(&self, identities: &[Identity]) -> Result<Vec<Identity>, StoreError> {
+        let numbers: Vec<i64> = identities.iter().map(|identity| identity.0).collect();
+        let found: Vec<i64> = known(&self.db, &numbers, IDENTITIES).map_err(|source| self.read_error(source))?;
+        Ok(found.into_iter().map(Identity).collect())
+    }
+}
+
+fn known<T: ToSql, F: FromSql>(db: &Connection, asked: &[T], which: &str) -> rusqlite::Result<Vec<F>> {
+    let mut found = Vec::new();
+    let (many, few) = asked.split_at(asked.len() - asked.len() % AT_ONCE);
+    for (some, at_once) in [(many, AT_ONCE), (few, 1)].into_iter().filter(|(some, _)| !some.is_empty()) {
+        let mut statement = db.prepare_cached(&sql(at_once, which))?;
+        for part in some.chunks(at_once) {
+            let rows = statement.query_map(rusqlite::params_from_iter(part), |row| row.get(0))?;
+            found.extend(rows.collect::<rusqlite::Result<Vec<F>>>()?);
+        }
+    }
+    Ok(found)
+}
+
+fn sql(at_once: usize, which: &str) -> String {
+    let values = vec!["(?)"; at_once].join(", ");
+    format!("WITH asked (it) AS (VALUES {values}) SELECT it FROM asked WHERE {which}")
+}
