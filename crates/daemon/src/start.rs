@@ -402,14 +402,10 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
     // The last answers, that of the stop itself among them, still go out.
     drop(close);
     let _ = tokio::time::timeout(LAST_ANSWERS, server).await;
-    match ended {
-        Ok(view) => {
-            state_file.end(view).await;
-            ExitCode::SUCCESS
-        }
-        // The engine panicked: jobs go on, and the next start finds them.
-        Err(_) => ExitCode::FAILURE,
-    }
+    // The engine panicked: jobs go on, and the next start finds them.
+    let Ok(view) = ended else { return ExitCode::FAILURE };
+    state_file.end(view).await;
+    ExitCode::SUCCESS
 }
 
 /// The page is where it was. A port that somebody else has now keeps no service down.

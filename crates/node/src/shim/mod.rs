@@ -172,13 +172,28 @@ struct Of {
 }
 
 impl Shim<'_> {
+    /// Who watches the run, and where its command is.
+    fn began(&self, run: &str, pid: u32, started_at_ms: i64) -> Started {
+        Started {
+            format: FORMAT,
+            run: run.to_owned(),
+            shim_pid: std::process::id(),
+            shim_start: self.start,
+            boot_id: self.known.boot_id.clone(),
+            pid,
+            started_at_ms,
+            cgroup: None,
+            terminal: None,
+            screen: None,
+        }
+    }
+
     /// Starts the command. Whatever goes wrong, no process is left.
     fn start(&mut self, spec: RunSpec, folder: &Folder) -> Result<Begun, Failure> {
-        let known = self.known;
         let signals = self.signals.take().unwrap_or_else(Signals::open).map_err(Failure::machine("receive signals"))?;
         // Where GPUs cannot be locked jobs run all the same: `doctor` tells of such a folder.
         let how = if spec.gpu_locks_shared { Hold::Shared } else { Hold::Alone };
-        let gpus = known.locks.hold(&spec.gpu_locks, how).map_err(Failure::GpuTaken)?;
+        let gpus = self.known.locks.hold(&spec.gpu_locks, how).map_err(Failure::GpuTaken)?;
         let output = Output::open(&spec, folder.path())?;
         let streams = Streams::open(&spec).map_err(Failure::machine("open a terminal"))?;
         let command = Command::prepare(&spec)?;
@@ -199,16 +214,10 @@ impl Shim<'_> {
         let child = forked.inspect_err(|_| tree.remove_group())?;
         let pid = child.pid;
         let started = Started {
-            format: FORMAT,
-            run: spec.run.clone(),
-            shim_pid: std::process::id(),
-            shim_start: self.start,
-            boot_id: known.boot_id.clone(),
-            pid,
-            started_at_ms,
             cgroup: child.cgroup.clone(),
             terminal: viewers.name.clone(),
             screen: session.as_ref().map(|session| session.told.clone()),
+            ..self.began(&spec.run, pid, started_at_ms)
         };
         // The blanks it goes over are on the disk already; should it fail all the same, the job runs on and the
         // service has its pid by message.
