@@ -39,9 +39,9 @@ fn a_submission_is_cheap_for_the_client() {
     let add = nexus.command(&["add", "--", "true"]);
     let calls = calls_of(&add, nexus.root().join("calls"));
     within("connections of a submission", calls.of(&["connect"]), 1);
-    within("system calls of a submission", calls.all(), 150);
-    within("instructions of a submission", instructions_of(&add), 2_800_000);
-    within("allocations of a submission", allocations_of(&add), 1_200);
+    within("system calls of a submission", calls.all(), 135);
+    within("instructions of a submission", instructions_of(&add), 1_900_000);
+    within("allocations of a submission", allocations_of(&add), 1_150);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_submission_is_one_sync_for_the_service() {
     });
     // The log of the database is now and then brought into it.
     within("syncs of 40 submissions", calls.syncs(), JOBS + 10);
-    within("system calls of a submission, in the service", calls.all() / JOBS, 90);
+    within("system calls of a submission, in the service", calls.all() / JOBS, 70);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_run_is_few_calls_and_one_program() {
     });
     within("programs started for 40 jobs", calls.of(&["execve"]), JOBS);
     within("syncs of a run", calls.syncs() / JOBS, 4);
-    within("system calls of a run", calls.all() / JOBS, 450);
+    within("system calls of a run", calls.all() / JOBS, 400);
 }
 
 #[test]
