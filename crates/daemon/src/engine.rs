@@ -187,12 +187,14 @@ impl Engine {
             Some(message) => self.take(message, &mut turn, watch),
             None => self.store.tidy_up(),
         }
-        self.clear_overdue(watch);
         self.take_waiting(&mut turn, watch);
         if turn.is_due {
             self.linger(&mut turn, watch);
             self.finish(turn, watch);
         }
+        // Whoever waited for this turn has been told.
+        self.clear_overdue(watch);
+        self.store.write_back();
     }
 
     /// Whether there is something to do though nothing may have happened: those who only ask must not keep it waiting.

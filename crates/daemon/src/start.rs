@@ -389,7 +389,9 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
     let ended = engine_thread(parts.engine);
     let (close, closed) = oneshot::channel::<()>();
     begin_web(&app).await;
-    let server = axum::serve(listener, http::router(app)).with_graceful_shutdown(async move { drop(closed.await) });
+    // Made into a service here, not for every connection.
+    let router = http::router(app).into_make_service();
+    let server = axum::serve(listener, router).with_graceful_shutdown(async move { drop(closed.await) });
     let server = tokio::spawn(server.into_future());
     if parts.session == Session::Screen {
         tokio::spawn(show_in_screen(screen, parts.to_engine.clone()));

@@ -96,10 +96,18 @@ struct Watched {
     begun: bool,
     /// Its end was reported by message.
     ended: bool,
+    /// Its end is in the database.
+    settled: bool,
     /// Its shim may be handed another run: it is of this very program, and no signal is on its way to it.
     reusable: bool,
     /// Until there is word from it.
     handed: Option<Handed>,
+}
+
+impl Watched {
+    fn new(dir: PathBuf, shim: Arc<OwnedFd>) -> Watched {
+        Watched { dir, shim, begun: false, ended: false, settled: false, reusable: true, handed: None }
+    }
 }
 
 struct Unsettled {
@@ -219,7 +227,10 @@ impl Keeper {
         let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
         while let Ok(request) = self.requests.try_recv() {
             match request {
-                Request::Start(runs) => runs.into_iter().for_each(|spec| self.start(spec)),
+                Request::Start { runs, settled } => {
+                    self.settled(&settled);
+                    runs.into_iter().for_each(|spec| self.start(spec));
+                }
                 Request::Observe(runs) => runs.into_iter().for_each(|place| self.observe(place)),
                 Request::Stop(runs) => runs.into_iter().for_each(|place| self.stop(place)),
                 Request::Cleared { run, error } => {
@@ -314,7 +325,7 @@ impl Keeper {
                     let _ = processes::send_signal(&shim, libc::SIGTERM);
                 }
                 let (dir, shim) = (spec.dir.clone(), Arc::new(shim));
-                let watched = Watched { dir, shim, begun, ended: false, reusable: !stop, handed: None };
+                let watched = Watched { begun, reusable: !stop, ..Watched::new(dir, shim) };
                 self.watched.entry(run).or_insert(watched);
                 if !begun {
                     self.look_later(run, spec.dir, Why::Launched, MESSAGE_PATIENCE);
@@ -448,7 +459,7 @@ impl Keeper {
             match open_process(shim.pid).filter(|_| same_boot && shim.is_current()) {
                 Some(opened) => {
                     let shim = Arc::new(opened);
-                    let watched = Watched { dir, shim, begun: true, ended: false, reusable: false, handed: None };
+                    let watched = Watched { begun: true, reusable: false, ..Watched::new(dir, shim) };
                     self.watched.insert(run, watched);
                 }
                 // It has just gone, or somebody else holds the lock for an instant.

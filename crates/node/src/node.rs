@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, atomic::AtomicBool, atomic::Ordering};
 use std::thread::JoinHandle;
 
@@ -17,7 +17,7 @@ use crate::cgroup::{self, Containment};
 use crate::keeper::{Keeper, Parts};
 use crate::launch::Launcher;
 use crate::reports::Reports;
-use crate::tidy::{self, How, Tidying};
+use crate::tidy::{How, Tidier, Tidying};
 use crate::words::{Mailbox, NodeConfig, Request, RunPlace, Sink};
 
 #[derive(Debug, thiserror::Error)]
@@ -37,10 +37,9 @@ pub enum NodeError {
 /// Starts, watches and stops runs on this machine.
 pub struct Node {
     mailbox: Mailbox,
-    tidying: Option<Sender<Tidying>>,
+    tidier: Tidier,
     containment: Containment,
     keeper: Option<JoinHandle<()>>,
-    tidier: Option<JoinHandle<()>>,
 }
 
 impl Node {
@@ -72,24 +71,24 @@ impl Node {
             reports,
             launcher,
         };
-        let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
-        let keeper = named("nexus-node").spawn(move || Keeper::new(parts).run()).map_err(thread)?;
-        let (tidying, incoming) = channel();
-        let tidier = named("nexus-tidy").spawn(move || tidy::run(&incoming, &sink)).map_err(thread)?;
-        Ok(Node { mailbox, tidying: Some(tidying), containment, keeper: Some(keeper), tidier: Some(tidier) })
+        let keeper = std::thread::Builder::new().name("nexus-node".to_owned());
+        let keeper = keeper.spawn(move || Keeper::new(parts).run()).map_err(thread)?;
+        let tidier = Tidier::start(sink).map_err(thread)?;
+        Ok(Node { mailbox, tidier, containment, keeper: Some(keeper) })
     }
 
     /// Starts runs. Their `reports` and `cgroup_base` are filled in here. A run that was started before, by
-    /// whomever, is not started again; its state is reported.
+    /// whomever, is not started again; its state is reported. `settled` are runs whose ends are in the database since the
+    /// last request: whoever watched them has nothing to write down any more.
     ///
     /// # Panics
     /// If a `run` is no run's id.
-    pub fn start(&self, runs: Vec<RunSpec>) {
+    pub fn start(&self, runs: Vec<RunSpec>, settled: Vec<RunId>) {
         for spec in &runs {
             spec.run.parse::<RunId>().expect("a spec carries the id of its run");
         }
-        self.tell_tidier(Tidying::Started);
-        self.mailbox.post(Request::Start(runs));
+        self.mailbox.post(Request::Start { runs, settled });
+        self.tidier.tell(Tidying::Started);
     }
 
     /// Reports where runs stand that this node did not start, and watches those that live.
@@ -119,14 +118,7 @@ impl Node {
 
     fn tidy_so(&self, runs: Vec<RunPlace>, how: How) {
         for place in runs {
-            self.tell_tidier(Tidying::Tidy(place, how));
-        }
-    }
-
-    fn tell_tidier(&self, what: Tidying) {
-        if let Some(tidying) = &self.tidying {
-            // It ends with this node and not before.
-            let _ = tidying.send(what);
+            self.tidier.tell(Tidying::Tidy(place, how));
         }
     }
 
@@ -141,9 +133,8 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.mailbox.closed.store(true, Ordering::Relaxed);
         self.mailbox.post(Request::Close);
-        self.tidying = None;
-        for thread in [self.keeper.take(), self.tidier.take()].into_iter().flatten() {
-            let _ = thread.join();
+        if let Some(keeper) = self.keeper.take() {
+            let _ = keeper.join();
         }
         if let Containment::Cgroup(base) = &self.containment {
             // Fails, as it should, while runs have groups in it.

@@ -15,6 +15,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
     SocketType, accept_with, bind, listen, recv, sendmsg, socket_with,
 };
+use serde::{Deserialize, Serialize};
 
 /// Longer than any message of a shim, and than any run that is handed to one.
 pub const MESSAGE_BYTES: usize = 128 << 10;
@@ -32,6 +33,14 @@ pub enum Heard {
     Message(Line, ShimMessage),
     /// Nothing more will come, nor be heard there.
     Closed(Line),
+}
+
+/// A run on its way to a shim that listens.
+#[derive(Deserialize, Serialize)]
+pub struct Next<Spec> {
+    pub spec: Spec,
+    /// The end of the run before is in the database: a record of it is of no use any more.
+    pub last_settled: bool,
 }
 
 pub struct Reports {
@@ -104,9 +113,9 @@ impl Reports {
 
     /// Hands a run to the shim at the other end, with the guard of its start. Returns whether it is on its way; the line
     /// closes if the shim does not take it.
-    pub fn hand(&self, line: Line, spec: &RunSpec, guard: Option<&File>) -> bool {
+    pub fn hand(&self, line: Line, next: &Next<&RunSpec>, guard: Option<&File>) -> bool {
         let Some((_, socket)) = self.lines.iter().find(|(other, _)| *other == line) else { return false };
-        let Ok(text) = serde_json::to_vec(spec) else { return false };
+        let Ok(text) = serde_json::to_vec(next) else { return false };
         if text.len() > MESSAGE_BYTES {
             return false;
         }

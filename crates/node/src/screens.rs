@@ -88,7 +88,7 @@ fn start_in(program: &Path, wanted: &Wanted, dir: Option<&Path>) -> Result<(), S
     // SAFETY: sets signals to their defaults and closes descriptors, both of which may be done between fork and exec.
     unsafe {
         command.pre_exec(|| {
-            signals::restore_for_command();
+            signals::restore();
             const CLOSE_ON_EXEC: libc::c_uint = 4;
             libc::syscall(libc::SYS_close_range, 3, u32::MAX, CLOSE_ON_EXEC);
             Ok(())

@@ -84,13 +84,11 @@ pub struct Arrived {
 }
 
 impl Signals {
-    /// Called once, in the shim.
+    /// Called once, in the shim. No others are ignored from here on than it chose itself.
     pub fn open() -> io::Result<Signals> {
+        ignore_none();
         for signal in IGNORED_BY_SHIM {
             set_action(signal, libc::SIG_IGN);
-        }
-        for signal in READ_BY_SHIM {
-            set_action(signal, libc::SIG_DFL);
         }
         block_for_shim();
         // SAFETY: a new descriptor, owned by the file.
@@ -153,9 +151,21 @@ impl AsFd for Windows {
     }
 }
 
-/// In the child before exec: every signal does what it does by default, and none is held back.
-pub fn restore_for_command() {
+fn ignore_none() {
     for signal in 1..=64 {
+        set_action(signal, libc::SIG_DFL);
+    }
+}
+
+/// In a child before exec: every signal does what it does by default, and none is held back.
+pub fn restore() {
+    ignore_none();
+    Unblocked(set_of(&[])).restore();
+}
+
+/// The same in a shim's child, where it is known what is ignored.
+pub fn restore_in_shim() {
+    for signal in IGNORED_BY_SHIM {
         set_action(signal, libc::SIG_DFL);
     }
     Unblocked(set_of(&[])).restore();

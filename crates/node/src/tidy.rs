@@ -3,7 +3,9 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
@@ -47,6 +49,88 @@ pub struct How {
     pub logs: bool,
 }
 
+/// The thread that tidies. It ends when this is dropped.
+pub struct Tidier {
+    told: Arc<Told>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Tidier {
+    /// Says by `sink` which directories are tidy.
+    pub fn start(sink: Arc<Sink>) -> io::Result<Tidier> {
+        let told = Arc::new(Told::default());
+        let of_thread = told.clone();
+        let thread = thread::Builder::new().name("nexus-tidy".to_owned()).spawn(move || of_thread.tidy(&sink))?;
+        Ok(Tidier { told, thread: Some(thread) })
+    }
+
+    pub fn tell(&self, told: Tidying) {
+        let mut waiting = self.told.waiting();
+        let before = waiting.places.len();
+        waiting.hear(told, Instant::now());
+        // Not by every run: only when there is something to do, or suddenly too much.
+        let wakes = waiting.places.len() > before && (before == 0 || before == MOST);
+        drop(waiting);
+        if wakes && let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+}
+
+impl Drop for Tidier {
+    fn drop(&mut self) {
+        self.told.closed.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What it was told.
+#[derive(Default)]
+struct Told {
+    waiting: Mutex<Waiting>,
+    closed: AtomicBool,
+}
+
+impl Told {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tidies directories as they come, until it is closed.
+    fn tidy(&self, sink: &Sink) {
+        while !self.closed.load(Ordering::Relaxed) {
+            let now = Instant::now();
+            let (due_in, first) = {
+                let mut waiting = self.waiting();
+                (waiting.due_in(now), waiting.take(now))
+            };
+            let Some((place, how)) = first else {
+                match due_in {
+                    None => thread::park(),
+                    Some(wait) => thread::park_timeout(wait),
+                }
+                continue;
+            };
+            match may_go(&place.dir, how) {
+                None => self.waiting().put_back(place, how, now),
+                // A claim stays for as long as a launcher of this service may hold a start for it.
+                Some(false) => {}
+                Some(true) if tidy(&place.dir).is_ok() => {
+                    if how.logs {
+                        remove_logs(&place.dir);
+                    }
+                    sink(Report::Tidied { run: place.run });
+                }
+                // The disk is read-only, say: it is not always.
+                Some(true) => self.waiting().put_back(place, how, now),
+            }
+        }
+    }
+}
+
 /// Directories that wait, and when the first of them may be tidied.
 struct Waiting {
     /// Each with the time it is tidied at the latest, in that order.
@@ -57,11 +141,14 @@ struct Waiting {
     rest_until: Instant,
 }
 
-impl Waiting {
-    fn new(now: Instant) -> Waiting {
+impl Default for Waiting {
+    fn default() -> Waiting {
+        let now = Instant::now();
         Waiting { places: VecDeque::new(), not_before: now, breath_until: now, rest_until: now }
     }
+}
 
+impl Waiting {
     fn hear(&mut self, told: Tidying, now: Instant) {
         match told {
             Tidying::Tidy(place, how) => self.places.push_back((now + LONGEST, place, how)),
@@ -90,38 +177,6 @@ impl Waiting {
         self.not_before = self.not_before.max(now + PAUSE);
         self.breath_until = now + BREATH;
         self.places.pop_front().map(|(_, place, how)| (place, how))
-    }
-}
-
-/// Tidies directories as they come and says which, until the sender is gone.
-pub fn run(incoming: &Receiver<Tidying>, sink: &Sink) {
-    let mut waiting = Waiting::new(Instant::now());
-    loop {
-        let received = match waiting.due_in(Instant::now()) {
-            None => incoming.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(wait) => incoming.recv_timeout(wait),
-        };
-        let now = Instant::now();
-        match received {
-            Ok(first) => [first].into_iter().chain(incoming.try_iter()).for_each(|told| waiting.hear(told, now)),
-            Err(RecvTimeoutError::Disconnected) => return,
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-        // Also amid a stream of news: the more runs there are, the more there is to tidy.
-        let Some((place, how)) = waiting.take(now) else { continue };
-        match may_go(&place.dir, how) {
-            None => waiting.put_back(place, how, now),
-            // A claim stays for as long as a launcher of this service may hold a start for it.
-            Some(false) => {}
-            Some(true) if tidy(&place.dir).is_ok() => {
-                if how.logs {
-                    remove_logs(&place.dir);
-                }
-                sink(Report::Tidied { run: place.run });
-            }
-            // The disk is read-only, say: it is not always.
-            Some(true) => waiting.put_back(place, how, now),
-        }
     }
 }
 
@@ -175,8 +230,8 @@ mod tests {
 
     #[test]
     fn nothing_is_tidied_while_runs_start_until_it_has_waited_long_enough() {
+        let mut waiting = Waiting::default();
         let begin = Instant::now();
-        let mut waiting = Waiting::new(begin);
         (1..=3).for_each(|number| waiting.hear(place(number), begin));
         for step in 0..600 {
             let now = begin + Duration::from_secs(step);
@@ -195,8 +250,8 @@ mod tests {
 
     #[test]
     fn no_more_than_so_many_wait_though_runs_start() {
+        let mut waiting = Waiting::default();
         let now = Instant::now();
-        let mut waiting = Waiting::new(now);
         waiting.hear(Tidying::Started, now);
         (0..MOST as u32 + 2).for_each(|number| waiting.hear(place(number + 1), now));
         let (first, how) = waiting.take(now).unwrap();

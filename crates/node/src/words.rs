@@ -86,7 +86,11 @@ pub type Sink = Box<dyn Fn(Report) + Send + Sync>;
 
 /// What is asked of the keeper.
 pub(crate) enum Request {
-    Start(Vec<RunSpec>),
+    Start {
+        runs: Vec<RunSpec>,
+        /// Runs whose ends are in the database by now.
+        settled: Vec<RunId>,
+    },
     Observe(Vec<RunPlace>),
     Stop(Vec<RunPlace>),
     /// All that a lost run had left is ended.

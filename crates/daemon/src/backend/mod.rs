@@ -3,6 +3,7 @@
 pub mod ssh;
 
 use nexus_api::run_dir::RunSpec;
+use nexus_core::ids::RunId;
 use nexus_node::line::ToNode;
 use nexus_node::{Node, RunPlace};
 
@@ -28,9 +29,10 @@ pub trait Simulated: Send {
 }
 
 impl Backend {
-    pub fn start(&self, runs: Vec<RunSpec>) {
+    /// `settled`: see [`Node::start`]. On other machines runs are settled once their logs are here.
+    pub fn start(&self, runs: Vec<RunSpec>, settled: Vec<RunId>) {
         match self {
-            Backend::Local(node) => node.start(runs),
+            Backend::Local(node) => node.start(runs, settled),
             Backend::Ssh(remote) => remote.send(&ToNode::Start { runs }),
             #[cfg(test)]
             Backend::Simulated(machine) => machine.start(runs),

@@ -366,7 +366,7 @@ impl Engine {
         let Some(member) = self.pool.member(machine) else { return };
         let Asked { starts, observes, stops, tidies, leftovers } = asked;
         if !starts.is_empty() {
-            member.backend.start(starts);
+            member.backend.start(starts, tidies.iter().map(|place| place.run).collect());
         }
         if !observes.is_empty() {
             member.backend.observe(observes);

@@ -15,7 +15,7 @@ use rusqlite::{Transaction, TransactionBehavior, params};
 
 use super::learned;
 use super::left::Left;
-use super::{CACHE_KIB, Connection, Store, StoreError};
+use super::{CACHE_KIB, Connection, LOG_PAGES, Store, StoreError};
 use crate::digest;
 
 /// The number of the first of them. There are two thousand million until those of this home begin.
@@ -115,7 +115,7 @@ impl Store {
         if self.has_room == room {
             return Ok(());
         }
-        let (cache_kib, log_pages) = if room { (128 << 10, 64_000) } else { (CACHE_KIB, 1000) };
+        let (cache_kib, log_pages) = if room { (128 << 10, 64_000) } else { (CACHE_KIB, LOG_PAGES) };
         self.db.pragma_update(None, "cache_size", -cache_kib)?;
         self.db.pragma_update_and_check(None, "wal_autocheckpoint", log_pages, |_| Ok(()))?;
         if !room {

@@ -83,6 +83,11 @@ const STATEMENT_CACHE: usize = 64;
 /// Pages that the writer keeps at hand: ids and identities of new jobs go all over their indexes.
 const CACHE_KIB: i64 = 16 << 10;
 
+/// The WAL goes back into the database after so many commits, when nobody waits for the next, and at the latest when it has
+/// so many pages: then a commit has to.
+const COMMITS_TOGETHER: u32 = 64;
+const LOG_PAGES: i64 = 4_000;
+
 /// How long one connection waits for another's lock.
 const BUSY_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -151,6 +156,8 @@ pub struct Store {
     launched: BTreeMap<JobId, spec::Launched>,
     /// A secret was deleted: its bytes may still be in the WAL.
     secrets_dropped: bool,
+    /// Since the WAL was written back.
+    commits: u32,
 }
 
 impl Store {
@@ -174,7 +181,18 @@ impl Store {
         let secrets_dropped = true;
         let (path, env_cache, specs) = (path.to_path_buf(), spec::EnvCache::default(), spec::Specs::default());
         let launched = BTreeMap::new();
-        Ok(Store { path, db, next_n, next_past, has_room: false, env_cache, specs, launched, secrets_dropped })
+        Ok(Store {
+            path,
+            db,
+            next_n,
+            next_past,
+            has_room: false,
+            env_cache,
+            specs,
+            launched,
+            secrets_dropped,
+            commits: 0,
+        })
     }
 
     pub fn meta(&self, key: &str) -> Result<Option<String>, StoreError> {
@@ -253,6 +271,16 @@ impl Store {
         }
         // Memory that is kept in vain is no error.
         let _ = self.make_room(false);
+    }
+
+    /// For a moment in which nobody waits for a commit.
+    pub fn write_back(&mut self) {
+        if self.commits < COMMITS_TOGETHER || self.has_room {
+            return;
+        }
+        self.commits = 0;
+        // Should it fail, the WAL is longer, and a commit tries it again.
+        let _ = self.db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
     }
 
     /// Empties the WAL, so that no deleted secret stays readable in it.
@@ -342,7 +370,7 @@ fn set_up(db: &Connection, network: bool) -> rusqlite::Result<()> {
     db.pragma_update(None, "synchronous", "FULL")?;
     db.pragma_update(None, "secure_delete", true)?;
     db.pragma_update(None, "cache_size", -CACHE_KIB)?;
-    Ok(())
+    db.pragma_update_and_check(None, "wal_autocheckpoint", LOG_PAGES, |_| Ok(()))
 }
 
 fn migrate(db: &mut Connection, path: &Path, format: u32) -> Result<(), StoreError> {

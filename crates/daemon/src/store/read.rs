@@ -317,10 +317,14 @@ impl<'a> Reader<'a> {
 
     /// Failed here since `since`, newest first. What was taken over is no news.
     pub fn failures(&self, since: Time, limit: u64) -> Result<Vec<JobRow>, StoreError> {
-        // The plus keeps the walk on the index of ends.
+        // The plus keeps the walk on the index of ends, and the first job submitted here, give or take a day by a clock that
+        // was wrong, keeps it from going through a long history of elsewhere.
         let sql = format!(
-            "{JOB} WHERE state = 'failed' AND jobs.ended_at IS NOT NULL AND jobs.ended_at > ?1 AND +jobs.n > 0
-             ORDER BY jobs.ended_at DESC, jobs.n DESC LIMIT ?2"
+            "{JOB} WHERE state = 'failed' AND jobs.ended_at IS NOT NULL AND +jobs.n > 0
+             AND jobs.ended_at > max(?1, coalesce((SELECT submitted_at - 86400000 FROM jobs AS own WHERE own.n > 0
+                                                   ORDER BY own.n LIMIT 1), {}))
+             ORDER BY jobs.ended_at DESC, jobs.n DESC LIMIT ?2",
+            i64::MAX
         );
         self.jobs(&sql, [since.0, i64::try_from(limit).unwrap_or(i64::MAX)])
     }

@@ -145,6 +145,7 @@ impl Store {
         };
         transaction.commit().map_err(fail)?;
         self.next_n = next_n;
+        self.commits += 1;
         self.secrets_dropped |= secrets_dropped;
         let gone = batch.tidied.iter().map(|run| &run.job).chain(batch.edited.keys()).chain(&batch.forgotten);
         gone.for_each(|job| drop(self.launched.remove(job)));

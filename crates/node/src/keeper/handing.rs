@@ -9,7 +9,7 @@ use nexus_api::run_dir::{Cause, ExitRecord, RunSpec};
 use nexus_core::ids::RunId;
 
 use super::{Keeper, Launching, MESSAGE_PATIENCE, Watched, Why};
-use crate::reports::Line;
+use crate::reports::{Line, Next};
 
 /// What was handed to a shim that listened, to be launched if that does not take it.
 pub struct Handed {
@@ -34,17 +34,25 @@ impl Keeper {
     /// Hands a run to a shim that listens; gives it back if there is none.
     pub(super) fn hand(&mut self, run: RunId, spec: RunSpec) -> Option<RunSpec> {
         while let Some(Idle { line, run: after }) = self.idle.pop_front() {
-            let Some(shim) = self.watched.get(&after).map(|watched| watched.shim.clone()) else { continue };
-            if self.reports.hand(line, &spec, self.config.guard.as_ref()) {
+            let Some(before) = self.watched.get(&after) else { continue };
+            let (shim, last_settled) = (before.shim.clone(), before.settled);
+            if self.reports.hand(line, &Next { spec: &spec, last_settled }, self.config.guard.as_ref()) {
                 let dir = spec.dir.clone();
                 let handed = Some(Handed { spec, line, after });
-                let watched = Watched { dir: dir.clone(), shim, begun: false, ended: false, reusable: true, handed };
-                self.watched.insert(run, watched);
+                self.watched.insert(run, Watched { handed, ..Watched::new(dir.clone(), shim) });
                 self.look_later(run, dir, Why::Launched, MESSAGE_PATIENCE);
                 return None;
             }
         }
         Some(spec)
+    }
+
+    pub(super) fn settled(&mut self, runs: &[RunId]) {
+        for run in runs {
+            if let Some(watched) = self.watched.get_mut(run) {
+                watched.settled = true;
+            }
+        }
     }
 
     /// A shim has closed its line: what was handed to it and not begun needs another.

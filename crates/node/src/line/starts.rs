@@ -38,7 +38,7 @@ pub enum Doer {
 impl Doer {
     fn start(&self, runs: Vec<RunSpec>) {
         match self {
-            Doer::Machine(node) => node.start(runs),
+            Doer::Machine(node) => node.start(runs, vec![]),
             Doer::Cluster(submitter) => submitter.start_runs(runs),
         }
     }

@@ -36,6 +36,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use nexus_api::results::Found;
 use nexus_api::run_dir::{Cause, ExitRecord, ExitStatus, FENCED, FORMAT, RunSpec, ShimMessage, Started};
 use nexus_api::variables::Hidden;
+use rustix::event::Timespec;
 
 use self::failure::Failure;
 use self::finds::Finds;
@@ -43,8 +44,8 @@ use self::folder::Folder;
 pub use self::folder::link_job;
 use self::oom::Evidence;
 use self::output::Output;
-use self::own_folder::OwnFolder;
-use self::report::Line;
+use self::own_folder::{OwnFolder, Spare};
+use self::report::{IDLE, Line};
 use self::script::Script;
 use self::session::Session;
 use self::spawn::Command;
@@ -58,6 +59,12 @@ use crate::gpu::locks::{Held, Hold, Locks};
 use crate::memory_group::MemoryGroup;
 use crate::processes;
 use crate::signals::Signals;
+
+/// Where a folder of a job's own is put that it never used, in the directory of its run.
+const SPARE_FOLDERS: [&str; 2] = [".checkpoints", ".results"];
+
+/// A service that lives has an end in its database within this time, and a next run, if there is one, on its way.
+const SETTLED_WITHIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
 /// How long until a record that could not be written is tried again.
 const RECORD_AGAIN: Duration = Duration::from_secs(1);
@@ -97,9 +104,9 @@ pub fn run(spec: RunSpec, known: &Known, guard: OwnedFd) -> ! {
         let mut shim = Shim::begin(known, spec.reports.clone());
         let mut next = Some((spec, Some(guard)));
         while let Some((spec, guard)) = next.take() {
-            if shim.watch(spec, guard, || ()) {
+            if let Some(owed) = shim.watch(spec, guard, || ()) {
                 known.title.set(c"nexus-shim", "nexus: between two jobs");
-                next = shim.line.next();
+                next = shim.next(owed);
             }
         }
     }));
@@ -109,7 +116,31 @@ pub fn run(spec: RunSpec, known: &Known, guard: OwnedFd) -> ! {
 
 /// Lives through one run in this very process. `taken` is called when the run is this process's to begin.
 pub fn watch_here(spec: RunSpec, known: &Known, guard: OwnedFd, taken: impl FnOnce()) {
-    Shim::begin(known, spec.reports.clone()).watch(spec, Some(guard), taken);
+    let mut shim = Shim::begin(known, spec.reports.clone());
+    if let Some(owed) = shim.watch(spec, Some(guard), taken) {
+        owed.write(&mut shim.line);
+    }
+}
+
+/// A record that nobody may need: the end was told, and a service that has it in its database says so.
+struct Owed {
+    folder: Folder,
+    record: ExitRecord,
+}
+
+impl Owed {
+    /// Writes it, however long the disk takes to be writable again. Returns whether it was written at once.
+    fn write(&self, line: &mut Line) -> bool {
+        let mut at_once = true;
+        while self.folder.write_record(&self.record).is_err() && !self.folder.is_gone() {
+            at_once = false;
+            // Whatever was handed to this process would wait.
+            line.close();
+            std::thread::sleep(RECORD_AGAIN);
+            line.tell(&ShimMessage::Ended(self.record.clone()));
+        }
+        at_once
+    }
 }
 
 /// What a shim has beside its run.
@@ -118,6 +149,9 @@ struct Shim<'a> {
     /// None while a run has them.
     signals: Option<io::Result<Signals>>,
     line: Line,
+    /// What the run before made and did not need: see [`SPARE_FOLDERS`].
+    spare: [Option<Spare>; 2],
+    terminals: terminal::Spare,
     /// When this process began, as the kernel counts.
     start: u64,
 }
@@ -128,22 +162,29 @@ impl Shim<'_> {
         let _ = rustix::process::setsid();
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
         let start = processes::stat(std::process::id()).map_or(0, |stat| stat.process.start);
-        Shim { known, signals, line: Line::to(reports), start }
+        Shim {
+            known,
+            signals,
+            line: Line::to(reports),
+            spare: [None, None],
+            terminals: terminal::Spare::default(),
+            start,
+        }
     }
 
-    /// Returns whether this process is fit for another run.
-    fn watch(&mut self, spec: RunSpec, guard: Option<OwnedFd>, taken: impl FnOnce()) -> bool {
+    /// Returns what is left to do if this process is fit for another run.
+    fn watch(&mut self, spec: RunSpec, guard: Option<OwnedFd>, taken: impl FnOnce()) -> Option<Owed> {
         self.known.title.set(c"nexus-shim", &format!("nexus: job {}", spec.run));
         let (run, shell, hidden) = (spec.run.clone(), spec.shell, spec.hidden.clone());
         let folder = Folder::take(&spec.dir);
         drop(guard);
         let folder = match folder {
             Ok(Some(folder)) => folder,
-            Ok(None) => return false,
+            Ok(None) => return None,
             Err(source) => {
                 let failure = Failure::MachineFile { operation: "prepare", path: spec.dir, source };
                 self.line.tell(&ShimMessage::Ended(unstarted(&run, &failure, &hidden)));
-                return false;
+                return None;
             }
         };
         taken();
@@ -151,16 +192,29 @@ impl Shim<'_> {
             link_job(link);
         }
         match self.start(spec, &folder) {
-            Ok(begun) => see_through(begun, &Of { run, shell, hidden }, &folder, self),
+            Ok(begun) => see_through(begun, &Of { run, shell, hidden }, folder, self),
             Err(failure) => {
                 let record = unstarted(&run, &failure, &hidden);
                 self.line.tell(&ShimMessage::Ended(record.clone()));
                 if folder.write_record(&record).is_err() {
                     folder.withdraw();
                 }
-                false
+                None
             }
         }
+    }
+
+    /// The next run, if there is one soon. What is owed is written as soon as it may be needed.
+    fn next(&mut self, owed: Owed) -> Option<(RunSpec, Option<OwnedFd>)> {
+        self.terminals = terminal::Spare::make();
+        let mut next = self.line.next(&SETTLED_WITHIN);
+        if !next.as_ref().is_some_and(|(next, _)| next.last_settled) {
+            if !owed.write(&mut self.line) {
+                return None;
+            }
+            next = next.or_else(|| self.line.next(&IDLE));
+        }
+        next.map(|(next, guard)| (next.spec, guard))
     }
 }
 
@@ -172,6 +226,21 @@ struct Of {
 }
 
 impl Shim<'_> {
+    fn own_folders(&mut self, spec: &RunSpec) -> Result<[Option<OwnFolder>; 2], Failure> {
+        let [spare_checkpoints, spare_results] = &mut self.spare;
+        let open = |path: &Option<PathBuf>, spare: &mut Option<Spare>, operation: &'static str| {
+            let open = |path: &PathBuf| {
+                let failed = |source| Failure::MachineFile { operation, path: path.clone(), source };
+                OwnFolder::open(path, spare.take()).map_err(failed)
+            };
+            path.as_ref().map(open).transpose()
+        };
+        Ok([
+            open(&spec.checkpoint_dir, spare_checkpoints, "make the folder of checkpoints")?,
+            open(&spec.results_dir, spare_results, "make the folder of results")?,
+        ])
+    }
+
     /// Who watches the run, and where its command is.
     fn began(&self, run: &str, pid: u32, started_at_ms: i64) -> Started {
         Started {
@@ -195,13 +264,11 @@ impl Shim<'_> {
         let how = if spec.gpu_locks_shared { Hold::Shared } else { Hold::Alone };
         let gpus = self.known.locks.hold(&spec.gpu_locks, how).map_err(Failure::GpuTaken)?;
         let output = Output::open(&spec, folder.path())?;
-        let streams = Streams::open(&spec).map_err(Failure::machine("open a terminal"))?;
+        let terminals = std::mem::take(&mut self.terminals);
+        let streams = Streams::open(&spec, terminals).map_err(Failure::machine("open a terminal"))?;
         let command = Command::prepare(&spec)?;
         let script = spec.script.as_deref().map(|text| Script::write(folder.path(), text)).transpose()?;
-        let own_folders = [
-            own_folder(spec.checkpoint_dir.as_deref(), "make the folder of checkpoints")?,
-            own_folder(spec.results_dir.as_deref(), "make the folder of results")?,
-        ];
+        let own_folders = self.own_folders(&spec)?;
         let finds = Finds::new(&spec.extract);
         let mut viewers = Viewers::open(&spec);
         let session = spec.screen.as_ref().map(|wanted| Session::open(wanted, &spec, &mut viewers)).transpose()?;
@@ -256,13 +323,6 @@ impl Shim<'_> {
     }
 }
 
-fn own_folder(path: Option<&Path>, operation: &'static str) -> Result<Option<OwnFolder>, Failure> {
-    let open = |path: &Path| {
-        OwnFolder::open(path).map_err(|source| Failure::MachineFile { operation, path: path.to_owned(), source })
-    };
-    path.map(open).transpose()
-}
-
 fn make_group(base: &Path, run: &str) -> Option<PathBuf> {
     let group = base.join(run);
     match std::fs::create_dir_all(&group) {
@@ -271,17 +331,18 @@ fn make_group(base: &Path, run: &str) -> Option<PathBuf> {
     }
 }
 
-/// Watches to the end, then says so: by message first, since the disk may be slow. Returns whether this process is fit for
-/// another run.
-fn see_through(mut begun: Begun, of: &Of, folder: &Folder, shim: &mut Shim) -> bool {
-    let line = &mut shim.line;
+/// Watches to the end, then says so: by message first, since the disk may be slow. Returns what is left to do if this
+/// process is fit for another run.
+fn see_through(mut begun: Begun, of: &Of, folder: Folder, shim: &mut Shim) -> Option<Owed> {
     let mut end = begun.watch.until_gone();
     // Before the end is told: the next run on these GPUs may be started at once.
     drop(begun.gpus);
-    drop(begun.own_folders);
+    for ((own, name), spare) in begun.own_folders.into_iter().zip(SPARE_FOLDERS).zip(&mut shim.spare) {
+        *spare = own.and_then(|own| own.close(&folder.path().join(name)));
+    }
     drop(begun.script);
     if let (ExitStatus::Exited { code: code @ (126 | 127) }, true, Cause::Own) = (&end.status, of.shell, end.cause) {
-        end.status = unreached(*code, folder);
+        end.status = unreached(*code, &folder);
     }
     let oom = begun.evidence.judge(&end, begun.watch.tree.memory(), folder.path());
     let End { status, cause, .. } = end;
@@ -299,8 +360,8 @@ fn see_through(mut begun: Begun, of: &Of, folder: &Folder, shim: &mut Shim) -> b
     };
     script::hide(&mut record, &of.hidden);
     script::keep_said(folder.path(), &of.hidden);
-    let ended = ShimMessage::Ended(record.clone());
-    let heard = line.tell(&ended);
+    let line = &mut shim.line;
+    let heard = line.tell(&ShimMessage::Ended(record.clone()));
     let mut reusable = heard && cause == Cause::Own && begun.session.is_none() && begun.watch.fence.is_none();
     if !reusable {
         line.close();
@@ -316,22 +377,21 @@ fn see_through(mut begun: Begun, of: &Of, folder: &Folder, shim: &mut Shim) -> b
         // Without a service nobody else removes the group that held this run's, once it is empty.
         begun.watch.tree.remove_base();
     }
-    while folder.write_record(&record).is_err() && !folder.is_gone() {
-        // Whatever was handed to this process would wait.
-        line.close();
-        std::thread::sleep(RECORD_AGAIN);
-        line.tell(&ended);
+    shim.signals = Some(Ok(begun.watch.signals));
+    let owed = Owed { folder, record };
+    if reusable {
+        return Some(owed);
     }
+    owed.write(line);
     if !heard {
         // Nobody has it but this directory: a power cut must not undo the rename either.
-        folder.sync();
+        owed.folder.sync();
     }
     begun.watch.viewers.see_off();
     if let Some(session) = begun.session {
         session.close();
     }
-    shim.signals = Some(Ok(begun.watch.signals));
-    reusable
+    None
 }
 
 /// The command was not executed: its environment could not be activated, or the shell could not run it.

@@ -2,28 +2,45 @@
 //! stays if something is in it: a million jobs that keep nothing leave no folders.
 //!
 //! Jobs that go on from the same checkpoints share a folder: each holds a lock on it, and only who has it alone removes
-//! it.
+//! it. One that was never touched is put aside instead, to be the next run's: to make and remove folders for every job
+//! would cost more than all other files of a run.
 
-use std::fs::{DirBuilder, File};
+use std::fs::{DirBuilder, File, Metadata};
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{CWD, FlockOperation, RawDir, RenameFlags, SeekFrom, flock, renameat_with, seek};
 
 /// How often it is made again when another removes it at the same time.
 const ATTEMPTS: usize = 100;
 
+const MODE: u32 = 0o700;
+
 pub struct OwnFolder {
     path: PathBuf,
-    /// Holds the lock. Closed in the command by exec.
-    folder: File,
+    /// Holds the lock. Closed in the command by exec. None once it was put aside.
+    folder: Option<File>,
+    /// As it was when the run got it.
+    opened: Metadata,
+}
+
+/// An empty folder that is nobody's.
+pub struct Spare {
+    path: PathBuf,
+    /// None once it has become somebody's.
+    folder: Option<File>,
 }
 
 impl OwnFolder {
-    pub fn open(path: &Path) -> io::Result<OwnFolder> {
+    /// Makes the folder, of a spare one if it can, or opens the one that is there.
+    pub fn open(path: &Path, spare: Option<Spare>) -> io::Result<OwnFolder> {
+        if let Some(folder) = spare.and_then(|spare| spare.becomes(path)) {
+            return Ok(folder);
+        }
         for _ in 0..ATTEMPTS {
-            match DirBuilder::new().recursive(true).mode(0o700).create(path) {
+            match DirBuilder::new().recursive(true).mode(MODE).create(path) {
                 // It was there, and was removed before one could see that it is a folder.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !path.exists() => continue,
                 made => made?,
@@ -34,45 +51,143 @@ impl OwnFolder {
             };
             // Where there are no locks (some network file systems) nobody removes it either.
             let _ = flock(&folder, FlockOperation::LockShared);
-            let is_same = |now: &std::fs::Metadata| {
-                folder.metadata().is_ok_and(|held| (held.dev(), held.ino()) == (now.dev(), now.ino()))
-            };
-            if std::fs::metadata(path).as_ref().is_ok_and(is_same) {
-                return Ok(OwnFolder { path: path.to_owned(), folder });
+            if let Some(opened) = same_at(&folder, path) {
+                return Ok(OwnFolder { path: path.to_owned(), folder: Some(folder), opened });
             }
         }
         Err(io::Error::other("it is removed again and again"))
+    }
+
+    /// Lets go of it, as when it is dropped, and puts it aside instead if it can be another's.
+    pub fn close(mut self, aside: &Path) -> Option<Spare> {
+        let folder = self.folder.as_ref()?;
+        flock(folder, FlockOperation::NonBlockingLockExclusive).ok()?;
+        if self.was_touched(folder) {
+            return None;
+        }
+        renameat_with(CWD, &self.path, CWD, aside, RenameFlags::NOREPLACE).ok()?;
+        let folder = self.folder.take()?;
+        // Who waits for the lock has come too late, and sees that.
+        let _ = flock(&folder, FlockOperation::LockShared);
+        if same_at(&folder, aside).is_none() || !is_empty(&folder) {
+            // Somebody was quicker by an instant: what is in there belongs to the run that was.
+            let _ = renameat_with(CWD, aside, CWD, &self.path, RenameFlags::NOREPLACE);
+            return None;
+        }
+        Some(Spare { path: aside.to_owned(), folder: Some(folder) })
+    }
+
+    /// Whether another could tell that it was used: by its mode, say.
+    fn was_touched(&self, folder: &File) -> bool {
+        let of = |folder: &Metadata| (folder.mode(), folder.uid(), folder.gid(), folder.ctime(), folder.ctime_nsec());
+        self.opened.mode() & 0o7777 != MODE || folder.metadata().map_or(true, |now| of(&now) != of(&self.opened))
     }
 }
 
 impl Drop for OwnFolder {
     /// Removes it if nothing is in it and nobody else has it.
     fn drop(&mut self) {
-        if flock(&self.folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        let alone = |folder: &File| flock(folder, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if self.folder.as_ref().is_some_and(alone) {
             let _ = std::fs::remove_dir(&self.path);
         }
     }
 }
 
+impl Spare {
+    fn becomes(mut self, path: &Path) -> Option<OwnFolder> {
+        renameat_with(CWD, &self.path, CWD, path, RenameFlags::NOREPLACE).ok()?;
+        let folder = self.folder.take()?;
+        let opened = same_at(&folder, path)?;
+        Some(OwnFolder { path: path.to_owned(), folder: Some(folder), opened })
+    }
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        if self.folder.is_some() {
+            let _ = std::fs::remove_dir(&self.path);
+        }
+    }
+}
+
+/// What is at the path, if it is this folder.
+fn same_at(folder: &File, path: &Path) -> Option<Metadata> {
+    let (held, there) = (folder.metadata().ok()?, std::fs::metadata(path).ok()?);
+    ((held.dev(), held.ino()) == (there.dev(), there.ino())).then_some(there)
+}
+
+fn is_empty(folder: &File) -> bool {
+    let mut room = [MaybeUninit::uninit(); 1024];
+    if seek(folder, SeekFrom::Start(0)).is_err() {
+        return false;
+    }
+    let mut entries = RawDir::new(folder, &mut room);
+    while let Some(entry) = entries.next() {
+        if !entry.is_ok_and(|entry| matches!(entry.file_name().to_bytes(), b"." | b"..")) {
+            return false;
+        }
+    }
+    true
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
     fn an_empty_folder_goes_with_the_last_who_has_it() {
         let temporary = tempfile::tempdir().unwrap();
-        let path = temporary.path().join("checkpoints/abc");
-        let first = OwnFolder::open(&path).unwrap();
+        let [path, aside] = ["checkpoints/abc", "aside"].map(|name| temporary.path().join(name));
+        let first = OwnFolder::open(&path, None).unwrap();
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o700);
-        let second = OwnFolder::open(&path).unwrap();
-        drop(first);
+        let second = OwnFolder::open(&path, None).unwrap();
+        assert!(first.close(&aside).is_none());
         assert!(path.is_dir(), "another has it still");
-        drop(second);
-        assert!(!path.exists());
-        let kept = OwnFolder::open(&path).unwrap();
+        assert!(second.close(&aside).is_some());
+        assert!(!path.exists() && !aside.exists());
+        let kept = OwnFolder::open(&path, None).unwrap();
         std::fs::write(path.join("step"), "7").unwrap();
-        drop(kept);
+        assert!(kept.close(&aside).is_none());
         assert!(path.join("step").exists());
+    }
+
+    #[test]
+    fn what_was_never_touched_is_the_next_ones() {
+        let temporary = tempfile::tempdir().unwrap();
+        let [first, second, aside] = ["first", "second", "aside"].map(|name| temporary.path().join(name));
+        let held = OwnFolder::open(&first, None).unwrap();
+        let number = held.opened.ino();
+        let spare = held.close(&aside);
+        assert!(!first.exists() && aside.is_dir());
+        let held = OwnFolder::open(&second, spare).unwrap();
+        assert_eq!((second.metadata().unwrap().ino(), aside.exists()), (number, false));
+        // One that a job has changed tells nobody of it.
+        std::fs::set_permissions(&second, Permissions::from_mode(0o755)).unwrap();
+        assert!(held.close(&aside).is_none());
+        assert!(!second.exists() && !aside.exists());
+    }
+
+    #[test]
+    fn a_spare_folder_takes_no_others_place() {
+        let temporary = tempfile::tempdir().unwrap();
+        let [first, second, aside] = ["first", "second", "aside"].map(|name| temporary.path().join(name));
+        std::fs::create_dir(&second).unwrap();
+        std::fs::write(second.join("step"), "7").unwrap();
+        let spare = OwnFolder::open(&first, None).unwrap().close(&aside);
+        let held = OwnFolder::open(&second, spare).unwrap();
+        assert!(!aside.exists() && second.join("step").exists());
+        assert!(held.close(&aside).is_none());
+        // And leaves its own to what is there.
+        let spare = OwnFolder::open(&first, None).unwrap().close(&aside);
+        let held = OwnFolder::open(&first, None).unwrap();
+        assert!(held.close(&aside).is_none(), "the place aside is taken");
+        assert!(!first.exists() && aside.exists());
+        drop(spare);
+        assert!(!aside.exists());
     }
 
     #[test]
@@ -80,16 +195,18 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let path = temporary.path().join("abc");
         std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
+            for name in 0..4 {
+                let (path, aside) = (&path, temporary.path().join(format!("aside-{name}")));
+                scope.spawn(move || {
+                    let mut spare = None;
                     for _ in 0..500 {
-                        let held = OwnFolder::open(&path).unwrap();
+                        let held = OwnFolder::open(path, spare).unwrap();
                         assert!(path.is_dir());
-                        drop(held);
+                        spare = held.close(&aside);
                     }
                 });
             }
         });
-        assert!(!path.exists());
+        assert_eq!(temporary.path().read_dir().unwrap().count(), 0);
     }
 }

@@ -17,13 +17,13 @@ use rustix::net::{
     SocketType, connect, recv, recvmsg, send, socket_with,
 };
 
-use crate::reports::MESSAGE_BYTES;
+use crate::reports::{MESSAGE_BYTES, Next};
 
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// How long a shim without a run waits for one. Longer than a service needs to find one, and not so long that many of
 /// them lie about.
-const IDLE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+pub const IDLE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// The way to the service, opened when there is something to say.
 pub struct Line {
@@ -74,10 +74,10 @@ impl Line {
         self.socket = None;
     }
 
-    /// The next run, with the guard of its start; none if there is none soon, or will be none.
-    pub fn next(&self) -> Option<(RunSpec, Option<OwnedFd>)> {
+    /// The next run, with the guard of its start; none if there is none so soon, or will be none.
+    pub fn next(&self, patience: &Timespec) -> Option<(Next<RunSpec>, Option<OwnedFd>)> {
         let socket = self.socket.as_ref()?;
-        if poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&IDLE)) != Ok(1) {
+        if poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(patience)) != Ok(1) {
             return None;
         }
         // Only its length: room for the longest would be more memory than all the rest of this process.
@@ -90,8 +90,8 @@ impl Line {
             RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
             _ => None,
         });
-        let spec = serde_json::from_slice(text.get(..came.bytes)?).ok()?;
-        Some((spec, guard))
+        let next = serde_json::from_slice(text.get(..came.bytes)?).ok()?;
+        Some((next, guard))
     }
 }
 

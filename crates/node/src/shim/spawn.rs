@@ -111,7 +111,7 @@ impl Command {
             // SAFETY: ends the child without running anything of the shim's.
             unsafe { libc::_exit(127) }
         };
-        signals::restore_for_command();
+        signals::restore_in_shim();
         if let Err(error) = streams.enter() {
             failed(STREAMS, error);
         }

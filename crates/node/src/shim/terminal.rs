@@ -25,9 +25,31 @@ struct CommandEnds {
     terminal: bool,
 }
 
+/// Terminals that nobody has used: they take a while to make, and are made while there is time.
+#[derive(Default)]
+pub struct Spare(Vec<Pair>);
+
+/// The shim's end, and the command's.
+type Pair = (OwnedFd, OwnedFd);
+
+impl Spare {
+    /// As many as a run mostly needs. Where there are none left, the next run says so.
+    pub fn make() -> Spare {
+        Spare((0..2).map_while(|_| terminal_pair().ok()).collect())
+    }
+}
+
 impl Streams {
-    pub fn open(spec: &RunSpec) -> io::Result<Streams> {
-        let open = || if spec.tty { terminal_pair(spec) } else { pipe_pair() };
+    pub fn open(spec: &RunSpec, mut spare: Spare) -> io::Result<Streams> {
+        let size = Winsize { ws_row: spec.rows, ws_col: spec.columns, ws_xpixel: 0, ws_ypixel: 0 };
+        let mut open = || -> io::Result<Pair> {
+            if !spec.tty {
+                return pipe_pair();
+            }
+            let pair = spare.0.pop().map_or_else(terminal_pair, Ok)?;
+            tcsetwinsize(&pair.1, size)?;
+            Ok(pair)
+        };
         let (stdout, command_stdout) = open()?;
         let (stderr, command_stderr) = match spec.tty && spec.one_terminal {
             true => (None, command_stdout.try_clone()?),
@@ -68,7 +90,7 @@ pub struct Sources {
     _kept: Option<CommandEnds>,
 }
 
-fn terminal_pair(spec: &RunSpec) -> io::Result<(OwnedFd, OwnedFd)> {
+fn terminal_pair() -> io::Result<Pair> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let ours = openpt(flags)?;
     unlockpt(&ours)?;
@@ -77,12 +99,11 @@ fn terminal_pair(spec: &RunSpec) -> io::Result<(OwnedFd, OwnedFd)> {
     // Logs hold the bytes as written: no carriage returns are put in.
     modes.output_modes.remove(OutputModes::OPOST | OutputModes::ONLCR);
     tcsetattr(&theirs, OptionalActions::Now, &modes)?;
-    tcsetwinsize(&theirs, Winsize { ws_row: spec.rows, ws_col: spec.columns, ws_xpixel: 0, ws_ypixel: 0 })?;
     rustix::io::ioctl_fionbio(&ours, true)?;
     Ok((ours, theirs))
 }
 
-fn pipe_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+fn pipe_pair() -> io::Result<Pair> {
     let (ours, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&ours, true)?;
     Ok((ours, theirs))

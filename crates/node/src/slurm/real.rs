@@ -5,7 +5,6 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nexus_api::run_dir::{EXIT, ExitRecord, FENCED, RunSpec, SLURM_JOB, SPEC};
@@ -18,7 +17,7 @@ use super::tools::{Tools, said, silent};
 use super::words::{Cluster, Options, Said, SlurmNews};
 use crate::home::is_network;
 use crate::inspect::{InspectError, Seen, claim, inspect_from_afar};
-use crate::tidy::{How, Tidying};
+use crate::tidy::{How, Tidier, Tidying};
 use crate::words::{Report, RunPlace};
 
 /// What of a batch's complaints is told.
@@ -45,12 +44,12 @@ pub struct RealSite {
     /// What does not change.
     known: Option<Cluster>,
     began: Instant,
-    tidier: Sender<Tidying>,
+    tidier: Tidier,
     tell: Tell,
 }
 
 impl RealSite {
-    pub fn open(home: &Path, options: Options, tidier: Sender<Tidying>, tell: Tell) -> io::Result<RealSite> {
+    pub fn open(home: &Path, options: Options, tidier: Tidier, tell: Tell) -> io::Result<RealSite> {
         let folder = home.join("slurm");
         let news = folder.join("news");
         DirBuilder::new().recursive(true).mode(0o700).create(&news)?;
@@ -342,8 +341,7 @@ impl Site for RealSite {
     }
 
     fn tidy(&mut self, place: RunPlace) {
-        // It ends with this node and not before.
-        let _ = self.tidier.send(Tidying::Tidy(place, How { claims: true, logs: true }));
+        self.tidier.tell(Tidying::Tidy(place, How { claims: true, logs: true }));
     }
 
     fn report(&mut self, report: Report) {

@@ -13,7 +13,7 @@ use super::keeper::{Ask, Keeper};
 use super::real::RealSite;
 use super::site::Site;
 use super::words::{Options, Said, SlurmNews};
-use crate::tidy;
+use crate::tidy::Tidier;
 use crate::words::{Report, RunPlace};
 
 /// A folder that cannot be read is tried again.
@@ -32,15 +32,13 @@ pub struct Submitter {
 
 impl Submitter {
     pub fn start(home: &Path, options: Options, lock: File, tell: Tell) -> io::Result<Submitter> {
-        let (tidier, tidying) = channel();
         let tidied = tell.clone();
-        let sink: crate::words::Sink = Box::new(move |report: Report| tidied(Said::Report(report)));
-        let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
-        named("nexus-tidy").spawn(move || tidy::run(&tidying, &sink))?;
+        let tidier = Tidier::start(Arc::new(Box::new(move |report: Report| tidied(Said::Report(report)))))?;
         let told = tell.clone();
         let site = RealSite::open(home, options, tidier, Box::new(move |said| told(said)))?;
         let (asks, incoming) = channel();
-        named("nexus-slurm").spawn(move || work(site, &incoming, &tell))?;
+        let thread = std::thread::Builder::new().name("nexus-slurm".to_owned());
+        thread.spawn(move || work(site, &incoming, &tell))?;
         Ok(Submitter { asks, _lock: lock })
     }
 

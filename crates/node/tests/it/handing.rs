@@ -81,3 +81,22 @@ fn shims_without_a_run_go_with_their_node_or_by_themselves() {
     stage.close_node();
     wait_until("it has gone", || !shim.is_current());
 }
+
+#[test]
+fn a_record_is_written_unless_the_end_is_known_to_be_in_the_database() {
+    let stage = Stage::new();
+    let has_record = |run: &str| stage.place(run).dir.join("exit.json").exists();
+    // A machine that is slow lets the shim wait too long: then it has written it before.
+    let spared = (1..=50).any(|number| {
+        let (first, next) = (format!("aaa.{number}"), format!("bbb.{number}"));
+        stage.run(stage.shell(&first, "exit 0"));
+        stage.node().start(vec![stage.shell(&next, "exit 4")], vec![id(&first)]);
+        assert_eq!(stage.end_of(&next).status, exited(4));
+        !has_record(&first)
+    });
+    assert!(spared, "the service has it");
+    stage.run(stage.shell("ccc.1", "exit 0"));
+    stage.run(stage.shell("ddd.1", "sleep 0.1"));
+    assert!(has_record("ccc.1"), "the service may not have it yet");
+    wait_until("nothing has come, and it is written", || has_record("ddd.1"));
+}

@@ -64,7 +64,7 @@ impl Stage {
     }
 
     pub fn start(&self, spec: RunSpec) {
-        self.node().start(vec![spec]);
+        self.node().start(vec![spec], vec![]);
     }
 
     pub fn stop(&self, run: &str) {

@@ -13,7 +13,7 @@ use crate::stage::{Stage, exited, id};
 fn a_run_asked_for_twice_is_started_once() {
     let mut stage = Stage::new();
     let spec = stage.shell("aaa.1", "echo once >> count; while ! [ -e go ]; do sleep 0.01; done; exit 6");
-    stage.node().start(vec![spec.clone(), spec.clone()]);
+    stage.node().start(vec![spec.clone(), spec.clone()], vec![]);
     let pid = stage.start_of("aaa.1");
     stage.start(spec.clone());
     assert_eq!(stage.start_of("aaa.1"), pid, "the second start finds the first");
@@ -84,7 +84,7 @@ fn a_launcher_that_dies_is_started_again() {
     let launcher = launcher(&stage);
     assert!(launcher.signal(libc::SIGSTOP));
     let spec = |number| stage.shell(&format!("bbb.{number}"), "echo x >> count; exit 4");
-    stage.node().start((1..=20).map(spec).collect());
+    stage.node().start((1..=20).map(spec).collect(), vec![]);
     fence(&stage);
     assert!(launcher.signal(libc::SIGKILL));
     let mut left = 20;

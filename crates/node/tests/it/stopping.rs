@@ -69,7 +69,7 @@ fn five_stops_at_once_take_one_grace() {
         let text = format!("trap '' TERM; echo $$ > {run}; while :; do sleep 0.05; done");
         RunSpec { grace_ms: 1500, ..stage.shell(run, &text) }
     };
-    stage.node().start(runs.iter().map(stubborn).collect());
+    stage.node().start(runs.iter().map(stubborn).collect(), vec![]);
     for run in &runs {
         stage.process_in(run);
     }

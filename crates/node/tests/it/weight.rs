@@ -28,7 +28,7 @@ fn a_hundred_shims_are_small_and_asleep() {
         spec.env.extend((0..100).map(|index| (format!("VARIABLE_{index}"), "x".repeat(200))));
         RunSpec { grace_ms: 1000, ..spec }
     };
-    stage.node().start((1..=RUNS).map(spec).collect());
+    stage.node().start((1..=RUNS).map(spec).collect(), vec![]);
     for number in 1..=RUNS {
         let path = stage.dir(&format!("aaa.{number}"));
         crate::stage::wait_until("all to run", || matches!(inspect(&path), Ok(Seen::Alive(_))));

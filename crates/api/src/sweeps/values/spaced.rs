@@ -22,7 +22,10 @@ pub struct Span {
 impl Span {
     fn at(&self, part: f64) -> f64 {
         match self.log {
-            true => (self.from.ln() + (self.to.ln() - self.from.ln()) * part).exp(),
+            true => {
+                let (from, to) = (libm::log(self.from), libm::log(self.to));
+                libm::exp(from + (to - from) * part)
+            }
             false => self.from + (self.to - self.from) * part,
         }
     }
