@@ -294,6 +294,11 @@ impl Nexus {
 
 impl Drop for Nexus {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(self.home().join("service.log")).unwrap_or_default();
+            let last = log.lines().rev().take(LAST_LINES).collect::<Vec<_>>().into_iter().rev();
+            eprintln!("the end of service.log:\n{}", last.collect::<Vec<_>>().join("\n"));
+        }
         // A home that never had a service has nothing to stop.
         let _ = self.command(&["stop", "-y"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
         if std::env::var_os("NEXUS_TEST_KEEP").is_some() {
@@ -302,6 +307,9 @@ impl Drop for Nexus {
         }
     }
 }
+
+/// Of the service's log, shown where a test fails.
+const LAST_LINES: usize = 15;
 
 /// Signals by name, for tests of crates that have no libc.
 pub mod signal {
