@@ -152,6 +152,8 @@ struct Shim<'a> {
     /// What the run before made and did not need: see [`SPARE_FOLDERS`].
     spare: [Option<Spare>; 2],
     terminals: terminal::Spare,
+    /// For what is read from the job, as the last run left it.
+    buffer: Vec<u8>,
     /// When this process began, as the kernel counts.
     start: u64,
 }
@@ -168,6 +170,7 @@ impl Shim<'_> {
             line: Line::to(reports),
             spare: [None, None],
             terminals: terminal::Spare::default(),
+            buffer: vec![],
             start,
         }
     }
@@ -334,7 +337,7 @@ fn make_group(base: &Path, run: &str) -> Option<PathBuf> {
 /// Watches to the end, then says so: by message first, since the disk may be slow. Returns what is left to do if this
 /// process is fit for another run.
 fn see_through(mut begun: Begun, of: &Of, folder: Folder, shim: &mut Shim) -> Option<Owed> {
-    let mut end = begun.watch.until_gone();
+    let mut end = begun.watch.until_gone(&mut shim.buffer);
     // Before the end is told: the next run on these GPUs may be started at once.
     drop(begun.gpus);
     for ((own, name), spare) in begun.own_folders.into_iter().zip(SPARE_FOLDERS).zip(&mut shim.spare) {

@@ -31,6 +31,7 @@ pub struct Spare {
     path: PathBuf,
     /// None once it has become somebody's.
     folder: Option<File>,
+    held: Metadata,
 }
 
 impl OwnFolder {
@@ -51,7 +52,7 @@ impl OwnFolder {
             };
             // Where there are no locks (some network file systems) nobody removes it either.
             let _ = flock(&folder, FlockOperation::LockShared);
-            if let Some(opened) = same_at(&folder, path) {
+            if let Some(opened) = folder.metadata().ok().and_then(|held| same_at(&held, path)) {
                 return Ok(OwnFolder { path: path.to_owned(), folder: Some(folder), opened });
             }
         }
@@ -69,12 +70,12 @@ impl OwnFolder {
         let folder = self.folder.take()?;
         // Who waits for the lock has come too late, and sees that.
         let _ = flock(&folder, FlockOperation::LockShared);
-        if same_at(&folder, aside).is_none() || !is_empty(&folder) {
+        if same_at(&self.opened, aside).is_none() || !is_empty(&folder) {
             // Somebody was quicker by an instant: what is in there belongs to the run that was.
             let _ = renameat_with(CWD, aside, CWD, &self.path, RenameFlags::NOREPLACE);
             return None;
         }
-        Some(Spare { path: aside.to_owned(), folder: Some(folder) })
+        Some(Spare { path: aside.to_owned(), folder: Some(folder), held: self.opened.clone() })
     }
 
     /// Whether another could tell that it was used: by its mode, say.
@@ -98,7 +99,7 @@ impl Spare {
     fn becomes(mut self, path: &Path) -> Option<OwnFolder> {
         renameat_with(CWD, &self.path, CWD, path, RenameFlags::NOREPLACE).ok()?;
         let folder = self.folder.take()?;
-        let opened = same_at(&folder, path)?;
+        let opened = same_at(&self.held, path)?;
         Some(OwnFolder { path: path.to_owned(), folder: Some(folder), opened })
     }
 }
@@ -112,8 +113,8 @@ impl Drop for Spare {
 }
 
 /// What is at the path, if it is this folder.
-fn same_at(folder: &File, path: &Path) -> Option<Metadata> {
-    let (held, there) = (folder.metadata().ok()?, std::fs::metadata(path).ok()?);
+fn same_at(held: &Metadata, path: &Path) -> Option<Metadata> {
+    let there = std::fs::metadata(path).ok()?;
     ((held.dev(), held.ino()) == (there.dev(), there.ino())).then_some(there)
 }
 

@@ -1,13 +1,26 @@
 //! A new process that only executes something. It shares this one's memory until it does, while this one stands still, as
 //! after vfork(2): a copy of the memory, which is thrown away at once, would cost more than all the rest of a start.
 
+use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// The child's stack. It calls the kernel and little else.
+#[cfg(target_arch = "x86_64")]
 const STACK_BYTES: usize = 64 << 10;
+
+/// One is enough: whoever starts a child stands still until it needs no stack of ours any more.
+#[cfg(target_arch = "x86_64")]
+#[repr(align(16))]
+struct Stack(UnsafeCell<[u8; STACK_BYTES]>);
+
+// SAFETY: only the child writes to it, while the one thread of this process stands still.
+#[cfg(target_arch = "x86_64")]
+unsafe impl Sync for Stack {}
+
+#[cfg(target_arch = "x86_64")]
+static STACK: Stack = Stack(UnsafeCell::new([0; STACK_BYTES]));
 
 type Child<'a> = &'a mut dyn FnMut() -> Never;
 
@@ -56,11 +69,9 @@ extern "C" fn enter(child: *mut c_void) -> ! {
 
 #[cfg(target_arch = "x86_64")]
 unsafe fn clone(arguments: &mut libc::clone_args, child: *mut c_void) -> i64 {
-    let mut stack: Box<[MaybeUninit<u8>]> = Box::new_uninit_slice(STACK_BYTES);
-    let top = (stack.as_mut_ptr() as usize + STACK_BYTES) & !15;
     arguments.flags |= (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
-    arguments.stack = stack.as_mut_ptr() as u64;
-    arguments.stack_size = (top - stack.as_ptr() as usize) as u64;
+    arguments.stack = STACK.0.get() as u64;
+    arguments.stack_size = STACK_BYTES as u64;
     let result;
     // SAFETY: the child has a stack of its own and never comes back to this one's; nothing here is freed before it has
     // executed or ended, since this process stands still until then.

@@ -98,9 +98,9 @@ struct Progress {
 
 impl Watch {
     /// Comes back when no process of the job is left and all its output is kept.
-    pub fn until_gone(&mut self) -> End {
+    pub fn until_gone(&mut self, buffer: &mut Vec<u8>) -> End {
         let mut progress = Progress { phase: Phase::Running, cause: Cause::Own, status: None, killed: Vec::new() };
-        let mut buffer = vec![0; CHUNK_BYTES];
+        buffer.resize(CHUNK_BYTES, 0);
         let mut rests_at = Some(Instant::now() + LASTS);
         loop {
             self.mind_session(&mut progress);
@@ -111,10 +111,10 @@ impl Watch {
             }
             let ready = self.wait(due.into_iter().chain(rests_at).min());
             if ready.stdout {
-                self.read_all(false, &mut buffer);
+                self.read_all(false, buffer);
             }
             if ready.stderr {
-                self.read_all(true, &mut buffer);
+                self.read_all(true, buffer);
             }
             if ready.viewers || self.viewers.has_typed() {
                 self.serve_viewers(&progress);
@@ -140,7 +140,7 @@ impl Watch {
                 self.begin_ending(&mut progress);
             }
         }
-        self.drain(&mut buffer);
+        self.drain(buffer);
         let status = progress.status.unwrap_or(ExitStatus::MachineError { error: "its end was not seen".into() });
         End { status, cause: progress.cause, killed: progress.killed }
     }
