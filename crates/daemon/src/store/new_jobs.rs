@@ -171,6 +171,22 @@ mod tests {
     }
 
     #[test]
+    fn a_wal_that_is_written_back_does_not_grow() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("nexus.db");
+        let mut store = Store::open(&path, false).unwrap();
+        let mut after = |commits: std::ops::Range<u64>| {
+            for number in commits {
+                store.commit(&batch([number].into_iter())).unwrap();
+                store.write_back();
+            }
+            path.with_extension("db-wal").metadata().unwrap().len()
+        };
+        let once = after(0..64);
+        assert!(after(64..640) < 2 * once, "its pages are used again");
+    }
+
+    #[test]
     fn the_id_of_a_forgotten_job_is_not_given_again() {
         let dir = tempfile::tempdir().unwrap();
         let mut store = Store::open(&dir.path().join("nexus.db"), false).unwrap();

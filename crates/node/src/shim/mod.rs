@@ -54,7 +54,7 @@ use self::time_limit::Limits;
 use self::title::Title;
 use self::tree::Tree;
 use self::viewers::Viewers;
-use self::watch::{End, Fence, Watch};
+use self::watch::{CHUNK_BYTES, End, Fence, Watch};
 use crate::gpu::locks::{Held, Hold, Locks};
 use crate::memory_group::MemoryGroup;
 use crate::processes;
@@ -152,7 +152,7 @@ struct Shim<'a> {
     /// What the run before made and did not need: see [`SPARE_FOLDERS`].
     spare: [Option<Spare>; 2],
     terminals: terminal::Spare,
-    /// For what is read from the job, as the last run left it.
+    /// For what is read from jobs.
     buffer: Vec<u8>,
     /// When this process began, as the kernel counts.
     start: u64,
@@ -170,7 +170,7 @@ impl Shim<'_> {
             line: Line::to(reports),
             spare: [None, None],
             terminals: terminal::Spare::default(),
-            buffer: vec![],
+            buffer: vec![0; CHUNK_BYTES],
             start,
         }
     }

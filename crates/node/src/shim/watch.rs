@@ -22,7 +22,7 @@ use super::viewers::{Seen, Viewers};
 use crate::signals::Signals;
 
 /// What is read at once. Large enough for a full pipe; memory is used only as far as it is filled.
-const CHUNK_BYTES: usize = 64 << 10;
+pub const CHUNK_BYTES: usize = 64 << 10;
 
 /// A full pipe or terminal, and then some: more cannot be left when all processes of the job are gone, unless one
 /// that is none of the job's writes on.
@@ -98,9 +98,8 @@ struct Progress {
 
 impl Watch {
     /// Comes back when no process of the job is left and all its output is kept.
-    pub fn until_gone(&mut self, buffer: &mut Vec<u8>) -> End {
+    pub fn until_gone(&mut self, buffer: &mut [u8]) -> End {
         let mut progress = Progress { phase: Phase::Running, cause: Cause::Own, status: None, killed: Vec::new() };
-        buffer.resize(CHUNK_BYTES, 0);
         let mut rests_at = Some(Instant::now() + LASTS);
         loop {
             self.mind_session(&mut progress);

@@ -22,10 +22,7 @@ pub struct Span {
 impl Span {
     fn at(&self, part: f64) -> f64 {
         match self.log {
-            true => {
-                let (from, to) = (libm::log(self.from), libm::log(self.to));
-                libm::exp(from + (to - from) * part)
-            }
+            true => (self.from.ln() + (self.to.ln() - self.from.ln()) * part).exp(),
             false => self.from + (self.to - self.from) * part,
         }
     }
