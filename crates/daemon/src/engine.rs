@@ -32,6 +32,7 @@ use std::time::{Duration, Instant};
 
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
+use nexus_api::run_dir::RunSpec;
 use nexus_core::apply::{self, Command, Report};
 use nexus_core::decide::decide;
 use nexus_core::event::Event;
@@ -395,6 +396,7 @@ impl Engine {
         }
         turn.batch.simulated = self.pool.simulated();
         turn.batch.log_dir.clone_from(&self.specs.log_dir);
+        let announced = self.announce(&turn.batch);
         if !turn.batch.is_empty()
             && let Err(error) = self.commit(&turn.batch)
         {
@@ -411,7 +413,7 @@ impl Engine {
         if watch.rest_until.is_none_or(|at| at <= clock::instant()) {
             watch.rest_until = None;
             let effects = reconcile(&self.world, &mut watch.seen);
-            self.act(effects, watch);
+            self.act(effects, announced, watch);
         }
         for reply in turn.replies {
             reply(Ok((self, &turn.batch)));
@@ -440,6 +442,7 @@ impl Engine {
         self.leaves_jobs &= stopping;
         self.log.write(&turn.lines);
         self.log.write(&[format!("Error: {problem}")]);
+        self.store.forget_launched();
         self.world = self.restored();
         self.members_again();
         if stopping {
@@ -471,7 +474,7 @@ impl Engine {
         }
     }
 
-    fn act(&mut self, mut effects: Vec<Effect>, watch: &mut Watch) {
+    fn act(&mut self, mut effects: Vec<Effect>, mut announced: BTreeMap<RunId, RunSpec>, watch: &mut Watch) {
         // What starts at once starts in the order of the queue: a cluster has a queue of its own.
         effects.sort_by_key(|effect| match effect {
             Effect::Start { run, .. } => self.world.job(run.job).map(|job| job.place),
@@ -480,7 +483,7 @@ impl Engine {
         let mut asked: BTreeMap<MachineId, Asked> = BTreeMap::new();
         for effect in effects {
             match effect {
-                Effect::Start { run, lease, machine } => match self.run_spec(run, &lease, machine) {
+                Effect::Start { run, lease, machine } => match self.begun_with(run, &lease, machine, &mut announced) {
                     Ok(spec) => asked.entry(machine).or_default().starts.push(spec),
                     Err(why) => self.start_failed(run, why),
                 },

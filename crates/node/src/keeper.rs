@@ -73,6 +73,8 @@ pub(crate) struct Keeper {
     watched: HashMap<RunId, Watched>,
     /// Shims that listen, the longest first.
     idle: VecDeque<Idle>,
+    /// Shims that listen for a run that was announced.
+    ready: HashMap<RunId, Idle>,
     /// To be looked at again when the time comes.
     unsettled: HashMap<RunId, Unsettled>,
     /// Lost, with a thread that ends what they left.
@@ -150,6 +152,7 @@ impl Keeper {
             launching: HashMap::new(),
             watched: HashMap::new(),
             idle: VecDeque::new(),
+            ready: HashMap::new(),
             unsettled: HashMap::new(),
             clearing: HashSet::new(),
             closed: false,
@@ -227,6 +230,7 @@ impl Keeper {
         let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
         while let Ok(request) = self.requests.try_recv() {
             match request {
+                Request::Announce(runs) => runs.into_iter().for_each(|spec| self.announce(spec)),
                 Request::Start { runs, settled } => {
                     self.settled(&settled);
                     runs.into_iter().for_each(|spec| self.start(spec));
@@ -247,19 +251,25 @@ impl Keeper {
 
     // Starting.
 
-    fn start(&mut self, mut spec: RunSpec) {
+    fn start(&mut self, spec: RunSpec) {
         let Ok(run) = spec.run.parse::<RunId>() else { return };
         if self.is_on_its_way(run) {
             return;
         }
+        let spec = self.completed(spec);
+        if let Some(spec) = self.hand(run, spec) {
+            self.launch(run, Launching { spec, launches: 0, stop: false, begun: false });
+        }
+    }
+
+    /// With what the node alone knows.
+    fn completed(&self, mut spec: RunSpec) -> RunSpec {
         spec.reports.clone_from(&self.config.reports);
         spec.cgroup_base = match &self.containment {
             Containment::Cgroup(base) => Some(base.clone()),
             Containment::Session => None,
         };
-        if let Some(spec) = self.hand(run, spec) {
-            self.launch(run, Launching { spec, launches: 0, stop: false, begun: false });
-        }
+        spec
     }
 
     fn launch(&mut self, run: RunId, mut launching: Launching) {
@@ -341,7 +351,8 @@ impl Keeper {
     /// Whoever had this run in hand died, or let go of it. Starting is safe to repeat: the marker lets one shim through.
     fn launch_again(&mut self, run: RunId, launching: Launching) {
         let why = if launching.stop { Why::Stopping } else { Why::Launched };
-        let unstarted = matches!(inspect(&launching.spec.dir), Ok(Seen::NotStarted));
+        // One that dies with its directory made ready may have its line closed a moment before the lock is.
+        let unstarted = matches!(inspect(&launching.spec.dir), Ok(Seen::NotStarted | Seen::Starting));
         if unstarted && !launching.stop && launching.launches < LAUNCHES {
             self.launch(run, launching);
         } else {

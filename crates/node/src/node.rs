@@ -77,6 +77,12 @@ impl Node {
         Ok(Node { mailbox, tidier, containment, keeper: Some(keeper) })
     }
 
+    /// Runs that will be started as soon as that is in the database: whoever can makes ready for them meanwhile. Nothing
+    /// comes of one that is not started then.
+    pub fn announce(&self, runs: Vec<RunSpec>) {
+        self.mailbox.post(Request::Announce(runs));
+    }
+
     /// Starts runs. Their `reports` and `cgroup_base` are filled in here. A run that was started before, by
     /// whomever, is not started again; its state is reported. `settled` are runs whose ends are in the database since the
     /// last request: whoever watched them has nothing to write down any more.

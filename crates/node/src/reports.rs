@@ -35,12 +35,17 @@ pub enum Heard {
     Closed(Line),
 }
 
-/// A run on its way to a shim that listens.
+/// Word of a run to a shim that listens.
 #[derive(Deserialize, Serialize)]
-pub struct Next<Spec> {
-    pub spec: Spec,
-    /// The end of the run before is in the database: a record of it is of no use any more.
-    pub last_settled: bool,
+pub enum Next<Spec> {
+    /// It comes once its start is in the database, which mostly it is in a moment: to be made ready for.
+    Announced(Spec),
+    Begin {
+        /// None for the one that was announced.
+        spec: Option<Spec>,
+        /// The end of the run before is in the database: a record of it is of no use any more.
+        last_settled: bool,
+    },
 }
 
 pub struct Reports {
@@ -111,9 +116,9 @@ impl Reports {
         }
     }
 
-    /// Hands a run to the shim at the other end, with the guard of its start. Returns whether it is on its way; the line
-    /// closes if the shim does not take it.
-    pub fn hand(&self, line: Line, next: &Next<&RunSpec>, guard: Option<&File>) -> bool {
+    /// Tells the shim at the other end of its next run, with the guard of its start if it is to begin. Returns whether
+    /// that is on its way; the line closes if the shim does not take it.
+    pub fn tell(&self, line: Line, next: &Next<&RunSpec>, guard: Option<&File>) -> bool {
         let Some((_, socket)) = self.lines.iter().find(|(other, _)| *other == line) else { return false };
         let Ok(text) = serde_json::to_vec(next) else { return false };
         if text.len() > MESSAGE_BYTES {

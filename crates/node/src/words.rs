@@ -86,6 +86,8 @@ pub type Sink = Box<dyn Fn(Report) + Send + Sync>;
 
 /// What is asked of the keeper.
 pub(crate) enum Request {
+    /// These will be started in a moment, if nothing comes between.
+    Announce(Vec<RunSpec>),
     Start {
         runs: Vec<RunSpec>,
         /// Runs whose ends are in the database by now.

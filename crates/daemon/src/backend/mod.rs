@@ -29,6 +29,17 @@ pub trait Simulated: Send {
 }
 
 impl Backend {
+    /// See [`Node::announce`].
+    pub fn announce(&self, runs: Vec<RunSpec>) {
+        match self {
+            Backend::Local(node) => node.announce(runs),
+            // The way there is longer than what it would save.
+            Backend::Ssh(_) => {}
+            #[cfg(test)]
+            Backend::Simulated(_) => {}
+        }
+    }
+
     /// `settled`: see [`Node::start`]. On other machines runs are settled once their logs are here.
     pub fn start(&self, runs: Vec<RunSpec>, settled: Vec<RunId>) {
         match self {

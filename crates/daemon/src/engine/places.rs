@@ -1,25 +1,66 @@
 //! What a run is started with, and where its files are.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use nexus_api::run_dir::{RunSpec, log_dir_of, of_run, project_link};
 use nexus_core::apply::Report;
+use nexus_core::event::Event;
 use nexus_core::ids::{MachineId, RunId};
 use nexus_core::run::{Lease, Outcome};
 use nexus_node::RunPlace;
 
 use super::{Engine, Message};
 use crate::clock;
+use crate::store::Batch;
 
 impl Engine {
     pub(super) fn run_spec(&mut self, run: RunId, lease: &Lease, machine: MachineId) -> Result<RunSpec, String> {
-        let launch = self.store.launch(run).map_err(|error| error.problem().to_string())?;
+        let launch = self.store.launch(run, &self.specs.log_dir).map_err(|error| error.problem().to_string())?;
         let launch = launch.ok_or("its record is gone")?;
         if launch.hidden.len() < launch.spec.variables.len() {
             return Err("a variable that it needs is gone".into());
         }
         let site = self.pool.site(machine, lease).ok_or("there is no line to its machine")?;
         Ok(self.specs.run_spec(run, lease, launch, &site))
+    }
+
+    /// Tells the service's own host of runs that will be started there once this batch is on disk, and what they will be
+    /// started with. Only where nothing in the batch could change that.
+    pub(super) fn announce(&mut self, batch: &Batch) -> BTreeMap<RunId, RunSpec> {
+        if !batch.is_of_runs() {
+            return BTreeMap::new();
+        }
+        let mut announced = BTreeMap::new();
+        for event in &batch.events {
+            // What a later attempt is told of the one before may be in this very batch.
+            if let Event::Planned { run: run @ RunId { number: 1, .. }, lease, .. } = event
+                && lease.machine == MachineId::LOCAL
+                && !lease.driver
+                && let Ok(spec) = self.run_spec(*run, lease, MachineId::LOCAL)
+            {
+                announced.insert(*run, spec);
+            }
+        }
+        if let Some(here) = self.pool.member(MachineId::LOCAL).filter(|_| !announced.is_empty()) {
+            here.backend.announce(announced.values().cloned().collect());
+        }
+        announced
+    }
+
+    /// What a run is started with: as announced, or as it is on disk.
+    pub(super) fn begun_with(
+        &mut self,
+        run: RunId,
+        lease: &Lease,
+        machine: MachineId,
+        announced: &mut BTreeMap<RunId, RunSpec>,
+    ) -> Result<RunSpec, String> {
+        let Some(spec) = announced.remove(&run) else { return self.run_spec(run, lease, machine) };
+        if cfg!(test) {
+            assert_eq!(self.run_spec(run, lease, machine).as_ref(), Ok(&spec), "nothing has changed it meanwhile");
+        }
+        Ok(spec)
     }
 
     pub(super) fn start_failed(&self, run: RunId, error: String) {

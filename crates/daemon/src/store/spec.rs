@@ -4,12 +4,13 @@
 //! stored once.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nexus_api::command::Command;
 use nexus_api::env::Env;
 use nexus_api::jobs::{JobSpec, RunOutcome};
+use nexus_api::run_dir::of_run;
 use nexus_api::variables::Hidden;
 use nexus_core::ids::{JobId, RunId};
 use rusqlite::types::Type;
@@ -241,16 +242,16 @@ pub(super) fn numbered(db: &Connection, table: &str, hash: &dyn ToSql, text: &st
 }
 
 impl Store {
-    /// None for a job that does not exist.
-    pub fn launch(&mut self, run: RunId) -> Result<Option<Launch>, StoreError> {
-        type Found = (StoredSpec, i64, Option<String>, Option<String>, String);
+    /// None for a job that does not exist. A run that is not stored yet will have its directory among the logs.
+    pub fn launch(&mut self, run: RunId, logs: &Path) -> Result<Option<Launch>, StoreError> {
+        type Found = (StoredSpec, i64, Option<String>, Option<String>, Option<String>);
         let specs = &mut self.specs;
         let row: Option<Found> = self
             .db
             .prepare_cached(
                 "SELECT spec, shared, env, (SELECT data FROM secrets WHERE n = jobs.secrets),
                         (SELECT outcome FROM runs WHERE runs.n = jobs.n AND number = ?2 - 1), runs.dir
-                 FROM jobs JOIN runs ON runs.n = jobs.n AND runs.number = ?2 WHERE id = ?1",
+                 FROM jobs LEFT JOIN runs ON runs.n = jobs.n AND runs.number = ?2 WHERE id = ?1",
             )
             .and_then(|mut statement| {
                 let found = |row: &Row| {
@@ -275,9 +276,15 @@ impl Store {
             true => vec![],
             false => self.values_of(run.job.as_str())?,
         };
-        let (spec, dir) = (stored.spec, PathBuf::from(dir));
+        let spec = stored.spec;
+        let dir = dir.map_or_else(|| of_run(logs, run.job.as_str(), run.number), PathBuf::from);
         self.launched.insert(run.job, Launched { run, dir: dir.clone(), command: spec.command.text() });
         Ok(Some(Launch { spec, env, secrets, dir, last_failure, hidden }))
+    }
+
+    /// What was read for runs that may not be.
+    pub fn forget_launched(&mut self) {
+        self.launched.clear();
     }
 
     /// The command as shown.

@@ -79,6 +79,23 @@ impl Batch {
     }
 }
 
+impl Batch {
+    /// Nothing in it changes what a job is that waits, or adds one.
+    pub fn is_of_runs(&self) -> bool {
+        let Batch { new, edited, forgotten, meta, watches, sweeps, submissions, copied, variables, tags, .. } = self;
+        new.is_empty()
+            && edited.is_empty()
+            && forgotten.is_empty()
+            && meta.is_empty()
+            && watches.is_empty()
+            && sweeps.is_empty()
+            && submissions.is_empty()
+            && copied.is_empty()
+            && variables.is_empty()
+            && tags.is_empty()
+    }
+}
+
 /// A tag that a job has from now on, or no more, ended or not.
 pub struct TagChange {
     pub job: JobId,

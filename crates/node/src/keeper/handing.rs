@@ -31,12 +31,33 @@ impl Keeper {
         self.launching.contains_key(&run) || self.watched.get(&run).is_some_and(|watched| watched.handed.is_some())
     }
 
+    /// Tells a shim that listens of a run that will be handed to it. Where there is none, nothing is lost.
+    pub(super) fn announce(&mut self, spec: RunSpec) {
+        let Ok(run) = spec.run.parse::<RunId>() else { return };
+        if self.is_on_its_way(run) || self.ready.contains_key(&run) {
+            return;
+        }
+        let spec = self.completed(spec);
+        while let Some(idle) = self.idle.pop_front() {
+            if self.reports.tell(idle.line, &Next::Announced(&spec), None) {
+                self.ready.insert(run, idle);
+                return;
+            }
+        }
+    }
+
     /// Hands a run to a shim that listens; gives it back if there is none.
     pub(super) fn hand(&mut self, run: RunId, spec: RunSpec) -> Option<RunSpec> {
-        while let Some(Idle { line, run: after }) = self.idle.pop_front() {
+        loop {
+            let announced = self.ready.remove(&run);
+            let is_ready = announced.is_some();
+            let Some(Idle { line, run: after }) = announced.or_else(|| self.idle.pop_front()) else {
+                return Some(spec);
+            };
             let Some(before) = self.watched.get(&after) else { continue };
             let (shim, last_settled) = (before.shim.clone(), before.settled);
-            if self.reports.hand(line, &Next { spec: &spec, last_settled }, self.config.guard.as_ref()) {
+            let next = Next::Begin { spec: (!is_ready).then_some(&spec), last_settled };
+            if self.reports.tell(line, &next, self.config.guard.as_ref()) {
                 let dir = spec.dir.clone();
                 let handed = Some(Handed { spec, line, after });
                 self.watched.insert(run, Watched { handed, ..Watched::new(dir.clone(), shim) });
@@ -44,7 +65,6 @@ impl Keeper {
                 return None;
             }
         }
-        Some(spec)
     }
 
     pub(super) fn settled(&mut self, runs: &[RunId]) {
@@ -58,6 +78,7 @@ impl Keeper {
     /// A shim has closed its line: what was handed to it and not begun needs another.
     pub(super) fn line_closed(&mut self, line: Line) {
         self.idle.retain(|idle| idle.line != line);
+        self.ready.retain(|_, idle| idle.line != line);
         let is_handed = |watched: &Watched| watched.handed.as_ref().is_some_and(|handed| handed.line == line);
         let handed: Vec<RunId> =
             self.watched.iter().filter(|(_, watched)| is_handed(watched)).map(|(run, _)| *run).collect();

@@ -28,24 +28,46 @@ pub struct Folder {
     marker: File,
 }
 
-impl Folder {
-    /// Takes the directory for this run; `None` if another shim has or had it, or somebody claimed it.
-    pub fn take(path: &Path) -> io::Result<Option<Folder>> {
+/// The directory of a run, locked: as long as this process has it, no other begins the run.
+pub struct Place {
+    path: PathBuf,
+    lock: File,
+}
+
+impl Place {
+    /// `None` if another shim has it.
+    fn lock(path: &Path) -> io::Result<Option<Place>> {
         make(path)?;
         let lock = File::open(path)?;
-        if !wait_for_lock(&lock)? {
-            return Ok(None);
-        }
+        Ok(wait_for_lock(&lock)?.then(|| Place { path: path.to_owned(), lock }))
+    }
+
+    /// Of a run that nobody has begun, if it can be had.
+    pub fn unmarked(path: &Path) -> Option<Place> {
+        let place = Place::lock(path).ok().flatten()?;
+        (!path.join(STARTED).exists()).then_some(place)
+    }
+
+    /// Makes the marker; `None` if another shim had the run, or somebody claimed it.
+    pub fn begin(self) -> io::Result<Option<Folder>> {
+        let Place { path, lock } = self;
         let marker = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path.join(STARTED)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
             other => other?,
         };
-        let folder = Folder { path: path.to_owned(), lock, marker };
+        let folder = Folder { path, lock, marker };
         if let Err(error) = folder.marker.write_all_at(&[b' '; MARKER_BYTES], 0) {
             folder.withdraw();
             return Err(error);
         }
         Ok(Some(folder))
+    }
+}
+
+impl Folder {
+    /// Takes the directory for this run; `None` if another shim has or had it, or somebody claimed it.
+    pub fn take(path: &Path) -> io::Result<Option<Folder>> {
+        Place::lock(path)?.map_or(Ok(None), Place::begin)
     }
 
     pub fn path(&self) -> &Path {

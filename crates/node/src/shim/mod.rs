@@ -15,6 +15,7 @@ mod oom;
 mod output;
 mod own_folder;
 mod process;
+mod ready;
 mod report;
 mod script;
 mod session;
@@ -30,7 +31,7 @@ mod watch;
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nexus_api::results::Found;
@@ -39,25 +40,22 @@ use nexus_api::variables::Hidden;
 use rustix::event::Timespec;
 
 use self::failure::Failure;
-use self::finds::Finds;
-use self::folder::Folder;
 pub use self::folder::link_job;
+use self::folder::{Folder, Place};
 use self::oom::Evidence;
-use self::output::Output;
 use self::own_folder::{OwnFolder, Spare};
+use self::ready::{Prepared, Ready};
 use self::report::{IDLE, Line};
 use self::script::Script;
 use self::session::Session;
-use self::spawn::Command;
-use self::terminal::Streams;
 use self::time_limit::Limits;
 use self::title::Title;
 use self::tree::Tree;
-use self::viewers::Viewers;
 use self::watch::{CHUNK_BYTES, End, Fence, Watch};
 use crate::gpu::locks::{Held, Hold, Locks};
 use crate::memory_group::MemoryGroup;
 use crate::processes;
+use crate::reports::Next;
 use crate::signals::Signals;
 
 /// Where a folder of a job's own is put that it never used, in the directory of its run.
@@ -102,9 +100,9 @@ pub fn run(spec: RunSpec, known: &Known, guard: OwnedFd) -> ! {
     // A panic must not unwind into the launcher's loop, of which this process is a copy.
     let lived = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let mut shim = Shim::begin(known, spec.reports.clone());
-        let mut next = Some((spec, Some(guard)));
-        while let Some((spec, guard)) = next.take() {
-            if let Some(owed) = shim.watch(spec, guard, || ()) {
+        let mut next = Some((Prepared::nothing_for(spec), Some(guard)));
+        while let Some((prepared, guard)) = next.take() {
+            if let Some(owed) = shim.watch(prepared, guard, || ()) {
                 known.title.set(c"nexus-shim", "nexus: between two jobs");
                 next = shim.next(owed);
             }
@@ -117,7 +115,7 @@ pub fn run(spec: RunSpec, known: &Known, guard: OwnedFd) -> ! {
 /// Lives through one run in this very process. `taken` is called when the run is this process's to begin.
 pub fn watch_here(spec: RunSpec, known: &Known, guard: OwnedFd, taken: impl FnOnce()) {
     let mut shim = Shim::begin(known, spec.reports.clone());
-    if let Some(owed) = shim.watch(spec, Some(guard), taken) {
+    if let Some(owed) = shim.watch(Prepared::nothing_for(spec), Some(guard), taken) {
         owed.write(&mut shim.line);
     }
 }
@@ -129,17 +127,14 @@ struct Owed {
 }
 
 impl Owed {
-    /// Writes it, however long the disk takes to be writable again. Returns whether it was written at once.
-    fn write(&self, line: &mut Line) -> bool {
-        let mut at_once = true;
+    /// Writes it, however long the disk takes to be writable again.
+    fn write(&self, line: &mut Line) {
         while self.folder.write_record(&self.record).is_err() && !self.folder.is_gone() {
-            at_once = false;
             // Whatever was handed to this process would wait.
             line.close();
             std::thread::sleep(RECORD_AGAIN);
             line.tell(&ShimMessage::Ended(self.record.clone()));
         }
-        at_once
     }
 }
 
@@ -176,10 +171,11 @@ impl Shim<'_> {
     }
 
     /// Returns what is left to do if this process is fit for another run.
-    fn watch(&mut self, spec: RunSpec, guard: Option<OwnedFd>, taken: impl FnOnce()) -> Option<Owed> {
-        self.known.title.set(c"nexus-shim", &format!("nexus: job {}", spec.run));
+    fn watch(&mut self, prepared: Prepared, guard: Option<OwnedFd>, taken: impl FnOnce()) -> Option<Owed> {
+        let Prepared { spec, made } = prepared;
         let (run, shell, hidden) = (spec.run.clone(), spec.shell, spec.hidden.clone());
-        let folder = Folder::take(&spec.dir);
+        let (place, ready) = made.unzip();
+        let folder = place.map_or_else(|| Folder::take(&spec.dir), Place::begin);
         drop(guard);
         let folder = match folder {
             Ok(Some(folder)) => folder,
@@ -190,11 +186,12 @@ impl Shim<'_> {
                 return None;
             }
         };
+        self.known.title.set(c"nexus-shim", &format!("nexus: job {}", spec.run));
         taken();
         if let Some(link) = &spec.project_link {
             link_job(link);
         }
-        match self.start(spec, &folder) {
+        match self.start(spec, ready, &folder) {
             Ok(begun) => see_through(begun, &Of { run, shell, hidden }, folder, self),
             Err(failure) => {
                 let record = unstarted(&run, &failure, &hidden);
@@ -208,16 +205,32 @@ impl Shim<'_> {
     }
 
     /// The next run, if there is one soon. What is owed is written as soon as it may be needed.
-    fn next(&mut self, owed: Owed) -> Option<(RunSpec, Option<OwnedFd>)> {
+    fn next(&mut self, owed: Owed) -> Option<(Prepared, Option<OwnedFd>)> {
         self.terminals = terminal::Spare::make();
-        let mut next = self.line.next(&SETTLED_WITHIN);
-        if !next.as_ref().is_some_and(|(next, _)| next.last_settled) {
-            if !owed.write(&mut self.line) {
-                return None;
+        let (mut owed, mut announced) = (Some(owed), None);
+        loop {
+            let patience = if owed.is_some() { &SETTLED_WITHIN } else { &IDLE };
+            let came = self.line.next(patience);
+            if let Some((Next::Announced(spec), _)) = came {
+                announced = Some(self.prepare(spec));
+                continue;
             }
-            next = next.or_else(|| self.line.next(&IDLE));
+            let is_settled = matches!(&came, Some((Next::Begin { last_settled: true, .. }, _)));
+            if let Some(owed) = owed.take().filter(|_| !is_settled) {
+                if owed.folder.write_record(&owed.record).is_err() {
+                    // Before the line closes: whoever is to begin that run then finds its directory free.
+                    drop(announced);
+                    owed.write(&mut self.line);
+                    return None;
+                }
+                if came.is_none() {
+                    continue;
+                }
+            }
+            let (Next::Begin { spec, .. }, guard) = came? else { continue };
+            let prepared = spec.map(Prepared::nothing_for).or(announced)?;
+            return Some((prepared, guard));
         }
-        next.map(|(next, guard)| (next.spec, guard))
     }
 }
 
@@ -229,21 +242,6 @@ struct Of {
 }
 
 impl Shim<'_> {
-    fn own_folders(&mut self, spec: &RunSpec) -> Result<[Option<OwnFolder>; 2], Failure> {
-        let [spare_checkpoints, spare_results] = &mut self.spare;
-        let open = |path: &Option<PathBuf>, spare: &mut Option<Spare>, operation: &'static str| {
-            let open = |path: &PathBuf| {
-                let failed = |source| Failure::MachineFile { operation, path: path.clone(), source };
-                OwnFolder::open(path, spare.take()).map_err(failed)
-            };
-            path.as_ref().map(open).transpose()
-        };
-        Ok([
-            open(&spec.checkpoint_dir, spare_checkpoints, "make the folder of checkpoints")?,
-            open(&spec.results_dir, spare_results, "make the folder of results")?,
-        ])
-    }
-
     /// Who watches the run, and where its command is.
     fn began(&self, run: &str, pid: u32, started_at_ms: i64) -> Started {
         Started {
@@ -261,21 +259,16 @@ impl Shim<'_> {
     }
 
     /// Starts the command. Whatever goes wrong, no process is left.
-    fn start(&mut self, spec: RunSpec, folder: &Folder) -> Result<Begun, Failure> {
+    fn start(&mut self, spec: RunSpec, ready: Option<Ready>, folder: &Folder) -> Result<Begun, Failure> {
         let signals = self.signals.take().unwrap_or_else(Signals::open).map_err(Failure::machine("receive signals"))?;
         // Where GPUs cannot be locked jobs run all the same: `doctor` tells of such a folder.
         let how = if spec.gpu_locks_shared { Hold::Shared } else { Hold::Alone };
         let gpus = self.known.locks.hold(&spec.gpu_locks, how).map_err(Failure::GpuTaken)?;
-        let output = Output::open(&spec, folder.path())?;
-        let terminals = std::mem::take(&mut self.terminals);
-        let streams = Streams::open(&spec, terminals).map_err(Failure::machine("open a terminal"))?;
-        let command = Command::prepare(&spec)?;
+        let ready = ready.map_or_else(|| self.ready(&spec), Ok)?;
+        let Ready { output, streams, command, own_folders, finds, mut viewers, group } = ready;
         let script = spec.script.as_deref().map(|text| Script::write(folder.path(), text)).transpose()?;
-        let own_folders = self.own_folders(&spec)?;
-        let finds = Finds::new(&spec.extract);
-        let mut viewers = Viewers::open(&spec);
         let session = spec.screen.as_ref().map(|wanted| Session::open(wanted, &spec, &mut viewers)).transpose()?;
-        let group = spec.cgroup_base.as_ref().and_then(|base| make_group(base, &spec.run));
+        let group = group.take();
         let (start, started_at_ms) = (Instant::now(), now_ms());
         let memory = group.as_deref().and_then(|group| MemoryGroup::open(group, spec.memory_max_mib));
         let door = memory.as_ref().and_then(MemoryGroup::door);
@@ -323,14 +316,6 @@ impl Shim<'_> {
             own_folders,
             script,
         })
-    }
-}
-
-fn make_group(base: &Path, run: &str) -> Option<PathBuf> {
-    let group = base.join(run);
-    match std::fs::create_dir_all(&group) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => None,
-        _ => Some(group),
     }
 }
 

@@ -74,7 +74,7 @@ impl Line {
         self.socket = None;
     }
 
-    /// The next run, with the guard of its start; none if there is none so soon, or will be none.
+    /// Word of the next run, with the guard of its start; none if there is none so soon, or will be none.
     pub fn next(&self, patience: &Timespec) -> Option<(Next<RunSpec>, Option<OwnedFd>)> {
         let socket = self.socket.as_ref()?;
         if poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(patience)) != Ok(1) {

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use nexus_api::run_dir::RunSpec;
 use nexus_node::processes::{self, Process};
 
 use crate::stage::{Stage, exited, id, wait_until};
@@ -99,4 +100,67 @@ fn a_record_is_written_unless_the_end_is_known_to_be_in_the_database() {
     stage.run(stage.shell("ddd.1", "sleep 0.1"));
     assert!(has_record("ccc.1"), "the service may not have it yet");
     wait_until("nothing has come, and it is written", || has_record("ddd.1"));
+}
+
+/// A run that is announced, once its shim has made ready for it; with a folder of its own.
+fn announced(stage: &Stage, run: &str, text: &str) -> RunSpec {
+    let results_dir = Some(stage.home.path().join("results").join(run));
+    let spec = RunSpec { results_dir, ..stage.shell(run, text) };
+    stage.node().announce(vec![spec.clone()]);
+    wait_until("it is ready", || spec.results_dir.as_ref().unwrap().exists());
+    spec
+}
+
+#[test]
+fn a_run_that_was_announced_begins_when_it_is_started_and_not_before() {
+    let stage = Stage::new();
+    let shim = shim_of(&stage, "aaa.1");
+    let spec = announced(&stage, "bbb.1", "echo once >> count; echo $PPID; exit 7");
+    assert!(stage.dir("bbb.1").join("stdout.log").exists());
+    assert!(!stage.dir("bbb.1").join("started").exists() && !stage.home.path().join("count").exists());
+    assert_eq!(stage.run(spec).status, exited(7));
+    assert_eq!(stage.log("bbb.1", "stdout.log").trim(), shim.pid.to_string());
+    assert_eq!(fs::read_to_string(stage.home.path().join("count")).unwrap(), "once\n");
+}
+
+#[test]
+fn a_run_that_was_announced_and_does_not_come_leaves_nothing_that_counts() {
+    let stage = Stage::new();
+    let shim = shim_of(&stage, "aaa.1");
+    let spec = announced(&stage, "bbb.1", "echo $PPID; exit 7");
+    // Meanwhile another comes, for which there is no shim that listens.
+    assert_eq!(stage.run(stage.shell("ccc.1", "exit 3")).status, exited(3));
+    wait_until("it has waited long enough", || !shim.is_current());
+    assert!(!spec.results_dir.as_ref().unwrap().exists(), "nobody had used it");
+    assert!(!stage.dir("bbb.1").join("started").exists());
+    assert!(stage.place("aaa.1").dir.join("exit.json").exists(), "the service may not have it");
+    assert_eq!(stage.run(spec).status, exited(7), "it is started as any other");
+    assert_ne!(stage.log("bbb.1", "stdout.log").trim(), shim.pid.to_string());
+}
+
+#[test]
+fn a_run_that_was_announced_to_a_shim_that_dies_is_started_by_another_once() {
+    let stage = Stage::new();
+    for number in 1..=10 {
+        let shim = shim_of(&stage, &format!("aaa.{number}"));
+        let spec = announced(&stage, &format!("bbb.{number}"), "echo once >> count; exit 7");
+        shim.signal(libc::SIGSTOP);
+        stage.start(spec);
+        shim.signal(libc::SIGKILL);
+        assert_eq!(stage.end_of(&format!("bbb.{number}")).status, exited(7));
+        assert_eq!(fs::read_to_string(stage.home.path().join("count")).unwrap(), "once\n".repeat(number));
+    }
+}
+
+#[test]
+fn what_was_announced_by_a_node_that_is_gone_is_free_for_the_next() {
+    let mut stage = Stage::new();
+    let shim = shim_of(&stage, "aaa.1");
+    let spec = announced(&stage, "bbb.1", "exit 7");
+    stage.close_node();
+    wait_until("it has gone", || !shim.is_current());
+    stage.open_node();
+    stage.node().observe(vec![stage.place("bbb.1")]);
+    stage.wait_for("answer", |report| (report == nexus_node::Report::NotStarted { run: id("bbb.1") }).then_some(()));
+    assert_eq!(stage.run(spec).status, exited(7));
 }
