@@ -11,6 +11,7 @@ pub mod edit;
 pub mod env;
 pub mod events;
 pub mod export;
+pub mod gc;
 pub mod history_import;
 pub mod import;
 pub mod job_file;

@@ -3,9 +3,9 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    attach, cancel, completions, config, demo, doctor, edit, export, first, forget, gpus, help, history, hold, import,
-    kill, logs, ls, machine, node, pause, queue, release, remove, report, rerun, restart, results, resume, run,
-    screens, service, show, simulate, start, status, stop, sweep, tag, var, wait, web, why,
+    attach, cancel, completions, config, demo, doctor, edit, export, first, forget, gc, gpus, help, history, hold,
+    import, kill, logs, ls, machine, node, pause, queue, release, remove, report, rerun, restart, results, resume, run,
+    screens, service, show, simulate, start, status, stop, sweep, tag, unit, var, wait, web, why,
 };
 use crate::typed::AddArgs;
 use crate::ui::ColorWhen;
@@ -70,6 +70,7 @@ pub enum Verb {
     Simulate(simulate::SimulateArgs),
     Tag(tag::TagArgs),
     Forget(forget::ForgetArgs),
+    Gc(gc::GcArgs),
     Gpus(gpus::GpusArgs),
     Pause(pause::PauseArgs),
     Resume(resume::ResumeArgs),
@@ -78,6 +79,7 @@ pub enum Verb {
     Start(start::StartArgs),
     Stop(stop::StopArgs),
     Restart(restart::RestartArgs),
+    Service(unit::UnitArgs),
     Config(config::ConfigArgs),
     Var(var::VarArgs),
     Machine(machine::MachineArgs),
@@ -88,7 +90,7 @@ pub enum Verb {
     #[command(hide = true)]
     Node(node::NodeArgs),
     #[command(name = "__service", hide = true)]
-    Service(service::ServiceArgs),
+    BecomeService(service::ServiceArgs),
     #[command(name = "__service-view", hide = true)]
     ServiceView,
 }

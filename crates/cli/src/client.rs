@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use nexus_api::config::{ConfigView, Overrides};
 use nexus_api::edit::{JobEdit, JobEdited, QueueEdit, QueueEdited, QueueText};
+use nexus_api::gc::{Collect, Collected};
 use nexus_api::history_import::TakenOver;
 use nexus_api::import::{Import, Imported, Watch, Watched, Watching};
 use nexus_api::jobs::{Action, Job, JobDetail, JobQuery, JobSpec, OnJobs, Rerun, Submitted};
@@ -164,6 +165,11 @@ impl Client {
     /// Does something to jobs, all or none, and answers with their state after it.
     pub async fn act(&self, action: Action, on: OnJobs) -> Result<Vec<Job>, CliError> {
         self.post(&format!("/v1/jobs/{}", action.word()), &on).await
+    }
+
+    /// Deletes what nobody needs any more, or tells what that would be.
+    pub async fn collect(&self, wish: &Collect) -> Result<Collected, CliError> {
+        self.post("/v1/gc", wish).await
     }
 
     /// The queue as text, or one job of it.

@@ -9,6 +9,7 @@ mod chosen;
 mod client;
 mod collapse;
 mod commands;
+mod complete;
 mod dispatch;
 mod draft;
 mod editor;
@@ -28,6 +29,7 @@ mod start;
 mod stay;
 mod typed;
 mod ui;
+mod unit;
 mod usage;
 mod usual;
 mod values;
@@ -37,12 +39,12 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use args::{Cli, Verb};
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 
 use crate::app::App;
 use crate::commands::{
-    add, cancel, completions, config, demo, doctor, edit, first, forget, gpus, help, history, hold, import, kill, logs,
-    ls, machine, pause, queue, release, remove, report, rerun, restart, results, resume, service, show, simulate,
+    add, cancel, completions, config, demo, doctor, edit, first, forget, gc, gpus, help, history, hold, import, kill,
+    logs, ls, machine, pause, queue, release, remove, report, rerun, restart, results, resume, service, show, simulate,
     status, stop, sweep, tag, var, wait, why,
 };
 use crate::error::{CliError, code};
@@ -68,13 +70,23 @@ fn main() -> ExitCode {
     {
         nexus_node::slurm::on_terminal(&name.to_string_lossy());
     }
+    if raw.get(1).is_some_and(|word| word == "__complete") {
+        return complete::run(raw[2..].to_vec(), &Ui::new(ui::ColorWhen::Never));
+    }
+    if let [_, verb, folder] = raw.as_slice()
+        && verb == "__man"
+    {
+        let ui = Ui::new(ui::ColorWhen::Auto);
+        let nexus = complete::visible(args::command());
+        return commands::man::run(&nexus, folder.as_ref()).unwrap_or_else(|error| report(&error, &ui));
+    }
     let cli = match Cli::try_parse_from(&raw) {
         Ok(cli) => cli,
         Err(error) => return usage::told(error, &raw),
     };
     let ui = Ui::new(cli.color);
     let ended = match cli.verb {
-        Some(Verb::Service(args)) => return become_service(args),
+        Some(Verb::BecomeService(args)) => return become_service(args),
         Some(Verb::Node(args)) => return commands::node::run(args, &ui),
         verb => {
             std::panic::set_hook(Box::new(bug));
@@ -108,7 +120,7 @@ async fn run(verb: Option<Verb>, bare: status::StatusArgs, raw: &[OsString], ui:
     let verb = match verb {
         Some(Verb::Help(args)) => return help::run(args, args::command(), &ui),
         Some(Verb::Demo(args)) => return demo::run(args, &ui).await,
-        Some(Verb::Completions(args)) => return completions::run(args, &Cli::command(), &ui),
+        Some(Verb::Completions(args)) => return completions::run(args, &ui),
         verb => verb,
     };
     let home = nexus_node::home::find_home().map_err(|error| CliError::Home { source: Box::new(error) })?;
@@ -149,6 +161,7 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
         Verb::Simulate(args) => simulate::run(args, app).await,
         Verb::Tag(args) => tag::run(args, app).await,
         Verb::Forget(args) => forget::run(args, app).await,
+        Verb::Gc(args) => gc::run(args, app).await,
         Verb::Gpus(args) => gpus::run(args, app).await,
         Verb::Pause(args) => pause::run(args, app).await,
         Verb::Resume(args) => resume::run(args, app).await,
@@ -158,11 +171,12 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
         Verb::Start(args) => commands::start::run(args, app).await,
         Verb::Stop(args) => stop::run(args, app).await,
         Verb::Restart(args) => restart::run(args, app).await,
+        Verb::Service(args) => commands::unit::run(args, app).await,
         Verb::Var(args) => var::run(args, app).await,
         Verb::Machine(args) => machine::run(args, app).await,
         Verb::Config(args) => config::run(args, app).await,
         Verb::Doctor(args) => doctor::run(args, app).await,
-        Verb::Demo(_) | Verb::Completions(_) | Verb::Help(_) | Verb::Service(_) | Verb::Node(_) => {
+        Verb::Demo(_) | Verb::Completions(_) | Verb::Help(_) | Verb::BecomeService(_) | Verb::Node(_) => {
             unreachable!("they need no home of the user's")
         }
     }

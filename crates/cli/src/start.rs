@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::client::Client;
 use crate::error::CliError;
+use crate::unit;
 
 /// A service says within this time that it is ready, or has failed.
 const REPORT_LIMIT: Duration = Duration::from_secs(60);
@@ -44,6 +45,10 @@ pub async fn ensure(client: &Client, home: &Home, options: &StartOptions) -> Res
             return Ok(Began::Before);
         }
         outside_of_jobs(home)?;
+        // Whoever wants something of its own for this start gets a service of its own.
+        if *options == StartOptions::default() && unit::is_installed(home) && unit::start(client).await {
+            return Ok(Began::Now);
+        }
         match spawn(options).await? {
             StartReport::Ready { .. } => return Ok(Began::Now),
             StartReport::Failed { problem } => return Err(problem.into()),

@@ -85,7 +85,7 @@ const COMPANY: Duration = Duration::from_millis(if cfg!(test) { 0 } else { 5 });
 
 pub use import::{ImportLine, ImportOrder};
 pub use machines::{AddMachine, Calls};
-pub use message::{Message, Reply};
+pub use message::{Forgetter, Message, Reply};
 pub use once::Once;
 pub use remnants::{Remnant, Remnants};
 pub use reports::messages;
@@ -305,11 +305,7 @@ impl Engine {
                 turn.batch.meta.extend(paused.is_ok().then_some(note));
                 turn.answer(reply, paused);
             }
-            Message::Forget { ids, reply } => {
-                let forgettable = self.forgettable(&ids);
-                turn.batch.forgotten.extend(ids.into_iter().filter(|_| forgettable.is_ok()));
-                turn.answer(reply, forgettable);
-            }
+            Message::Forget { ids, by, reply } => self.answered(turn, reply, |it, turn| it.forget(ids, by, turn)),
             Message::Remnants(left) => self.keep_remnants(left, turn),
             Message::RemnantsGone(gone) => self.remnants_gone(gone, turn),
             Message::SimulateGpus { count, reply } => {
@@ -534,7 +530,6 @@ impl Engine {
         }
         self.tell_tags(&batch.tags);
         lines.extend(batch.notes.iter().cloned());
-        lines.extend(batch.forgotten.iter().map(|job| format!("Job {job} forgotten by user")));
         self.log.write(&lines);
     }
 }

@@ -32,6 +32,7 @@ mod queue_edit;
 mod readings;
 mod reload;
 mod results;
+mod retention;
 mod same;
 mod script;
 mod select;

@@ -30,6 +30,8 @@ pub struct Reload {
     models: Mutex<Source>,
     /// `paths.state_file`, for the one who keeps that file.
     state_file: watch::Sender<Option<PathBuf>>,
+    /// `retention.jobs`, for the one who keeps that.
+    keep_jobs: watch::Sender<Option<Duration>>,
 }
 
 struct State {
@@ -53,6 +55,7 @@ impl Reload {
         let mut in_force = settings.config.clone();
         overrides.over(&mut in_force);
         let (state_file, _) = watch::channel(in_force.state_file.clone());
+        let (keep_jobs, _) = watch::channel(in_force.keep_jobs);
         let state = State { in_force, overrides, on_disk: settings, refused: None };
         Reload {
             home: home.clone(),
@@ -62,6 +65,7 @@ impl Reload {
             state: Mutex::new(state),
             models: Mutex::new(models),
             state_file,
+            keep_jobs,
         }
     }
 
@@ -179,6 +183,7 @@ impl Reload {
     fn enforce(&self, new: Config, state: &mut State) {
         let state_file = new.state_file.clone();
         self.state_file.send_if_modified(|known| std::mem::replace(known, state_file.clone()) != state_file);
+        self.keep_jobs.send_if_modified(|known| std::mem::replace(known, new.keep_jobs) != new.keep_jobs);
         state.in_force = new.clone();
         self.tell(Message::Config(Box::new(new)));
     }
@@ -186,6 +191,11 @@ impl Reload {
     /// Where the state file is to be, now and whenever that changes.
     pub fn state_file(&self) -> watch::Receiver<Option<PathBuf>> {
         self.state_file.subscribe()
+    }
+
+    /// How long ended jobs are kept, now and whenever that changes; none for ever.
+    pub fn keep_jobs(&self) -> watch::Receiver<Option<Duration>> {
+        self.keep_jobs.subscribe()
     }
 
     fn refuse(&self, problem: Problem, state: &mut State) {

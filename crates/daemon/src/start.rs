@@ -43,7 +43,7 @@ use crate::service_screen::ServiceScreen;
 use crate::state_file::{StateFile, View};
 use crate::store::{Readers, Store};
 use crate::web::Web;
-use crate::{clock, watch_file};
+use crate::{clock, retention, watch_file};
 
 /// Threads that read the database for clients; more would only stand in each other's way.
 const READING_THREADS: usize = 8;
@@ -389,6 +389,7 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
     let ended = engine_thread(parts.engine);
     let (close, closed) = oneshot::channel::<()>();
     begin_web(&app).await;
+    tokio::spawn(retention::keep(app.clone()));
     // Made into a service here, not for every connection.
     let router = http::router(app).into_make_service();
     let server = axum::serve(listener, router).with_graceful_shutdown(async move { drop(closed.await) });

@@ -1,5 +1,7 @@
 //! `nexus doctor`: is all well, and if not, what mends it.
 
+mod login;
+
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -63,10 +65,12 @@ pub async fn run(args: DoctorArgs, app: &App) -> Result<ExitCode, CliError> {
         memory_check(service.as_ref()),
         program_check("bash", "commands run in sh instead", "install bash"),
         program_check("screen", "jobs cannot be shown in GNU screen (--screen)", "install screen if you want that"),
+        program_check("ssh", "no machine can be added (nexus machine add)", "install openssh-client if you want that"),
         conda_check(nexus_daemon::activation::find_conda()),
         gpu_check(status.as_ref()),
     ];
     let of_service = |service| [driver_check(service), locks_check(service), jobs_file_check(service)];
+    checks.extend(login::check(&app.home));
     checks.extend(models);
     checks.extend(service.as_ref().into_iter().flat_map(of_service).flatten());
     let bad = checks.iter().any(|finding| finding.level == Level::Bad);

@@ -74,19 +74,11 @@ pub fn progress(results: &Results) -> String {
         0 => String::new(),
         total => {
             let percent = copy.done_bytes.min(total) * 100 / total;
-            format!(": {} of {} ({percent}%)", amount(copy.done_bytes.min(total)), amount(total))
+            format!(": {} of {} ({percent}%)", text::size(copy.done_bytes.min(total)), text::size(total))
         }
     };
     let trouble = copy.trouble.as_ref().map(|why| format!("; {}, tried again", text::first_line(why)));
     format!("copying to {}{amount}{}", text::printable(&copy.to), trouble.unwrap_or_default())
-}
-
-fn amount(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes}B"),
-        1024..1_048_576 => format!("{}K", bytes >> 10),
-        _ => text::memory(bytes >> 20),
-    }
 }
 
 #[cfg(test)]

@@ -59,6 +59,15 @@ pub fn memory(mib: u64) -> String {
     }
 }
 
+/// The same of bytes: `3.5G`, `12M`, `5K`.
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes}B"),
+        1024..1_048_576 => format!("{}K", bytes >> 10),
+        _ => memory(bytes >> 20),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,6 +21,7 @@ mod overrides;
 mod paths;
 mod queue;
 mod read;
+mod retention;
 mod template;
 mod view;
 
@@ -76,6 +77,8 @@ pub struct Config {
     pub log_level: LogLevel,
     pub log_max_size: u64,
     pub log_keep: u32,
+    /// How long ended jobs are kept; none for ever.
+    pub keep_jobs: Option<Duration>,
 }
 
 impl Default for Config {
@@ -105,6 +108,7 @@ impl Default for Config {
             log_level: LogLevel::default(),
             log_max_size: 50 << 20,
             log_keep: 5,
+            keep_jobs: None,
         }
     }
 }

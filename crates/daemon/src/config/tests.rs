@@ -142,7 +142,8 @@ fn what_is_wrong_is_named_with_its_line_and_what_is_right() {
         ("[web]\nport = 0", 2, "port cannot be 0; it is a whole number from 1 to 65535"),
         ("[log]\nmax_size = \"big\"", 2, "max_size cannot be \"big\"; it is a size in quotes"),
         ("[notify]\nmail = \"x\"", 2, "[notify] has no settings yet"),
-        ("[retention]\nkeep = 3", 2, "[retention] has no settings yet"),
+        ("[retention]\nkeep = 3", 2, "keep belongs to [log]"),
+        ("[retention]\njobs = \"5m\"", 2, "jobs cannot be \"5m\"; it is \"forever\", or a duration of an hour"),
         ("[rule]\nmatch = \"x\"", 1, "rules are written [[rule]]"),
         ("\n[[rule]]\ngpus = 1", 2, "a rule needs match"),
         ("[[rule]]\nmatch = \"x\"", 1, "a rule needs gpus = 0.5 or vram"),
@@ -182,6 +183,7 @@ fn a_key_that_waits_for_a_restart_is_kept_until_then_and_no_other() {
             "memlock" | "max_size" | "ignore_below" => "\"7MB\"",
             "shell" | "prelude" | "runner" => "\"x\"",
             "csv_gpu_arg" => "\"--x\"",
+            "jobs" => "\"7d\"",
             _ => "\"7s\"",
         };
         let old = Config::default();

@@ -1,10 +1,12 @@
-//! Ended jobs of elsewhere. The World does not know ended jobs, so nothing is decided and nothing is done: they have a
-//! transaction of their own, and one that fails is nobody else's failure.
+//! Ended jobs: those of elsewhere that are taken over, and those that are forgotten. The World does not know ended jobs, so
+//! nothing is decided and nothing is done. What is taken over has a transaction of its own, and one that fails is nobody
+//! else's failure.
 
 use nexus_api::problem::Problem;
+use nexus_core::ids::JobId;
 use nexus_core::request::Same;
 
-use super::{Engine, Turn};
+use super::{Engine, Forgetter, Turn};
 use crate::home;
 use crate::store::{PastJob, Took};
 
@@ -29,5 +31,16 @@ impl Engine {
             turn.lines.push(format!("{taken} ended {noun} taken over as history by user"));
         }
         Ok(took)
+    }
+
+    /// All of them or none.
+    pub(super) fn forget(&mut self, ids: Vec<JobId>, by: Forgetter, turn: &mut Turn) -> Result<(), Problem> {
+        self.forgettable(&ids)?;
+        turn.batch.notes.extend(ids.iter().map(|id| match by {
+            Forgetter::User => format!("Job {id} forgotten by user"),
+            Forgetter::Age => format!("Job {id} forgotten: it ended long enough ago"),
+        }));
+        turn.batch.forgotten.extend(ids);
+        Ok(())
     }
 }

@@ -108,6 +108,7 @@ pub enum Message {
     /// Delete ended jobs; their log folders are the caller's to remove.
     Forget {
         ids: Vec<JobId>,
+        by: Forgetter,
         reply: Reply<()>,
     },
     /// What forgotten jobs left on other machines, by the names of those.
@@ -163,4 +164,12 @@ pub enum Message {
     },
     /// A question about live facts.
     Ask(Question),
+}
+
+/// Who has jobs forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forgetter {
+    User,
+    /// They are older than jobs are kept.
+    Age,
 }

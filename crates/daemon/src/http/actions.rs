@@ -14,7 +14,7 @@ use nexus_core::ids::{JobId, RunId};
 use super::extract::{Path, Sent};
 use super::problem::Failed;
 use super::{App, Shared};
-use crate::engine::{Message, Remnant};
+use crate::engine::{Forgetter, Message, Remnant};
 use crate::store::{JobRow, RunRow, StoreError};
 
 /// `POST /v1/jobs/kill` and its like: the jobs it was done to, as they are afterwards.
@@ -28,7 +28,7 @@ pub async fn act(
     let ids: Vec<JobId> = ids.collect::<Result<_, _>>()?;
     let OnJobs { ids: words, skip_unfit } = on;
     let command = match action {
-        Action::Forget => return Ok(Json(app.forget(ids, words).await?)),
+        Action::Forget => return Ok(Json(app.forget(ids, words, Forgetter::User).await?)),
         Action::Kill => Command::Kill(ids),
         Action::Remove => Command::Remove(ids),
         Action::Cancel => Command::Cancel(ids),
@@ -49,10 +49,10 @@ fn action(word: &str) -> Result<Action, Problem> {
 
 /// What belongs to jobs that are to be forgotten.
 #[derive(Default)]
-struct Belongings {
+pub(super) struct Belongings {
     /// Their runs, with directories on this machine.
     runs: Vec<RunId>,
-    dirs: Vec<PathBuf>,
+    pub dirs: Vec<PathBuf>,
     /// Jobs by which checkpoints are named.
     checkpoints: BTreeSet<String>,
     /// Of these, those that may be on other machines.
@@ -82,7 +82,7 @@ impl Belongings {
 }
 
 impl App {
-    async fn belongings_of(self: &Shared, ids: Vec<String>) -> Result<Belongings, Problem> {
+    pub(super) async fn belongings_of(self: &Shared, ids: Vec<String>) -> Result<Belongings, Problem> {
         let results = self.home.results();
         self.read(move |reader| {
             let mut all = Belongings::default();
@@ -136,14 +136,19 @@ impl App {
     }
 
     /// The jobs as they were. Their folders go behind the scenes: the record is what counts.
-    async fn forget(self: &Shared, ids: Vec<JobId>, words: Vec<String>) -> Result<Vec<Job>, Problem> {
+    pub(super) async fn forget(
+        self: &Shared,
+        ids: Vec<JobId>,
+        words: Vec<String>,
+        by: Forgetter,
+    ) -> Result<Vec<Job>, Problem> {
         // Nobody begins to go on from what is being deleted.
         let _turn = self.edits.lock().await;
         let jobs = self.by_ids(words).await?;
         let Belongings { runs, mut dirs, checkpoints, checkpoints_away, mut away } =
             self.belongings_of(jobs.iter().map(|job| job.id.clone()).collect()).await?;
         let links: Vec<PathBuf> = jobs.iter().filter_map(project_link).collect();
-        self.order(|reply| Message::Forget { ids, reply }).await?;
+        self.order(|reply| Message::Forget { ids, by, reply }).await?;
         let machines = self.lines.names();
         let checkpoints_away = if machines.is_empty() { BTreeSet::new() } else { checkpoints_away };
         for id in self.unused_checkpoints(checkpoints, checkpoints_away.clone()).await? {

@@ -12,6 +12,7 @@ mod expected;
 mod export;
 mod extract;
 mod folders;
+mod gc;
 mod gpus;
 mod history;
 mod import;
@@ -128,6 +129,7 @@ pub fn open_router(app: Shared) -> Router {
         .route("/v1/config/reload", post(config::reload))
         .route("/v1/config/overrides", put(config::override_keys))
         .route("/v1/status", get(service::status))
+        .route("/v1/gc", post(gc::collect))
         .route("/v1/queue/pause", post(service::pause))
         .route("/v1/queue/resume", post(service::resume))
         .route("/v1/machines", get(machines::list).post(machines::add))

@@ -139,6 +139,9 @@ pub struct RunRow {
     pub peak_mib: Option<u64>,
 }
 
+/// When a job ended, and its number: no two have the same.
+pub type EndedAt = (i64, i64);
+
 /// Which jobs a listing wants.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
@@ -401,6 +404,39 @@ impl<'a> Reader<'a> {
                  WHERE instr(text, '\"checkpoint_of\"') > 0 AND json_extract(text, '$.checkpoint_of') IS NOT NULL",
             )
             .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
+            .map_err(|source| self.fail(source))
+    }
+
+    /// Contents of folders that jobs, ended ones too, were added with. Looks at every job there is.
+    pub fn copies_used(&self) -> Result<Vec<String>, StoreError> {
+        self.db
+            .prepare_cached(
+                "SELECT DISTINCT json_extract(text, '$.code.content') FROM
+                     (SELECT spec AS text FROM jobs WHERE shared IS NULL UNION ALL SELECT data FROM specs)
+                 WHERE instr(text, '\"code\"') > 0 AND json_extract(text, '$.code.content') IS NOT NULL",
+            )
+            .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
+            .map_err(|source| self.fail(source))
+    }
+
+    /// Jobs that ended before a time, the first of them first, each with the place that the next ones lie behind.
+    pub fn ended_before(
+        &self,
+        before: Time,
+        behind: Option<EndedAt>,
+        limit: u64,
+    ) -> Result<Vec<(EndedAt, String)>, StoreError> {
+        let (at, n) = behind.unwrap_or((i64::MIN, 0));
+        self.db
+            .prepare_cached(
+                "SELECT ended_at, n, id FROM jobs
+                 WHERE ended_at IS NOT NULL AND ended_at < ?1 AND (ended_at, n) > (?2, ?3)
+                 ORDER BY ended_at, n LIMIT ?4",
+            )
+            .and_then(|mut statement| {
+                let found = |row: &Row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?));
+                statement.query_map(params![before.0, at, n, limit as i64], found)?.collect()
+            })
             .map_err(|source| self.fail(source))
     }
 

@@ -77,22 +77,12 @@ impl Batch {
             && self.tags.is_empty()
             && self.classes.is_empty()
     }
-}
 
-impl Batch {
     /// Nothing in it changes what a job is that waits, or adds one.
     pub fn is_of_runs(&self) -> bool {
-        let Batch { new, edited, forgotten, meta, watches, sweeps, submissions, copied, variables, tags, .. } = self;
-        new.is_empty()
-            && edited.is_empty()
-            && forgotten.is_empty()
-            && meta.is_empty()
-            && watches.is_empty()
-            && sweeps.is_empty()
-            && submissions.is_empty()
-            && copied.is_empty()
-            && variables.is_empty()
-            && tags.is_empty()
+        let Batch { new, edited, forgotten, meta, watches, copied, variables, tags, .. } = self;
+        let jobs = new.is_empty() && edited.is_empty() && forgotten.is_empty() && tags.is_empty();
+        jobs && meta.is_empty() && watches.is_empty() && copied.is_empty() && variables.is_empty()
     }
 }
 

@@ -25,7 +25,7 @@ fn without_a_service_it_still_looks_and_makes_nothing() {
     assert!(told["service"].is_null());
     let names: Vec<&str> =
         told["checks"].as_array().unwrap().iter().map(|check| check["name"].as_str().unwrap()).collect();
-    for name in ["service", "home", "disk", "database", "containment", "memory", "bash", "screen", "gpus"] {
+    for name in ["service", "home", "disk", "database", "containment", "memory", "bash", "screen", "ssh", "gpus"] {
         assert!(names.contains(&name), "{names:?}");
     }
     let seen = nexus.ok(&["doctor"]);

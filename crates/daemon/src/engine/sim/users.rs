@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use super::ledger::{Ledger, Row, Wish};
 use crate::backend::ssh::address::Address;
 use crate::engine::taken::Taken;
-use crate::engine::{AddMachine, Message, Once, fresh};
+use crate::engine::{AddMachine, Forgetter, Message, Once, fresh};
 
 /// Machines that users know of: their names, and the numbers that they get.
 /// The last of them is a cluster.
@@ -135,7 +135,9 @@ impl Users {
             What::Tag(job, tag) => {
                 (Message::Tag { ids: vec![job], tag, take_off: false, reply: done }, Answer::Nothing(nothing))
             }
-            What::Forget(job) => (Message::Forget { ids: vec![job], reply: done }, Answer::Nothing(nothing)),
+            What::Forget(job) => {
+                (Message::Forget { ids: vec![job], by: Forgetter::User, reply: done }, Answer::Nothing(nothing))
+            }
             What::AddMachine(number) => {
                 let name = format!("m{}", number + 1);
                 let new = match number {

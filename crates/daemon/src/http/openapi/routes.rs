@@ -4,6 +4,7 @@ use nexus_api::config::{ConfigView, Overrides};
 use nexus_api::edit::{JobEdit, JobEdited, QueueEdit, QueueEdited, QueueText};
 use nexus_api::events::Event;
 use nexus_api::export::Exported;
+use nexus_api::gc::{Collect, Collected};
 use nexus_api::history_import::TakenOver;
 use nexus_api::import::{Import, ImportReport, ImportText, Imported, Watch, Watched, Watching};
 use nexus_api::jobs::{Action, Job, JobDetail, JobQuery, JobSpec, Move, OnJobs, Rerun, Submitted};
@@ -336,6 +337,11 @@ fn of_service() -> Vec<Operation> {
             .about("Without an end.")
             .query::<service_log::LogQuery>()
             .answers_with("text/plain", "Lines, for as long as somebody listens."),
+        post("/v1/gc", "collect", "Deletes what nobody needs any more")
+            .about("Folders of jobs that are not in the history, copies of folders that no job names, and ended jobs that are \
+                    older than wished, or than `retention.jobs`. What is on other machines stays.")
+            .takes::<Collect>()
+            .answers::<Collected>("What was deleted; of a dry run what would be."),
         post("/v1/service/stop", "stop_service", "Stops the service")
             .about("Answered when it is decided; jobs that are ended have their time for it afterwards.")
             .takes::<Stop>()
