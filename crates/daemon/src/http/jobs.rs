@@ -84,7 +84,7 @@ pub async fn show(
     env_names.extend(row.secret_names.iter().filter(|name| !env.contains_key(*name)).cloned());
     env_names.sort();
     let runs = runs.into_iter().map(view::run).collect();
-    let JobSpec { conda, venv, gpu_arg, code, by_rule, after, after_any, retry_on, unique, extract, .. } =
+    let JobSpec { conda, venv, gpu_arg, code, by_rule, after, after_any, retry_on, unique, notify, extract, .. } =
         row.spec.clone();
     let (results_folder, results_error) = (app.own_results(&row), row.left.error.clone());
     let results_copy = app.copy_of(&row).filter(|copy| !copy.ended);
@@ -109,6 +109,7 @@ pub async fn show(
         after_any,
         retry_on,
         unique,
+        notify,
         extract,
         results_folder,
         results_error,
