@@ -21,6 +21,7 @@ pub mod logs;
 pub mod ls;
 pub mod machine;
 pub mod node;
+pub mod notify;
 pub mod pause;
 pub mod queue;
 pub mod release;

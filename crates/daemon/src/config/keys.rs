@@ -3,14 +3,14 @@
 pub use nexus_api::nearest::nearest;
 
 use super::key::Key;
-use super::{gpus, jobs, log, models, outside, paths, queue};
+use super::{gpus, jobs, log, models, notify, outside, paths, queue};
 
 /// In the order of the file made at first use.
-const SECTIONS: &[&[Key]] = &[paths::KEYS, jobs::KEYS, queue::KEYS, gpus::KEYS, models::KEYS, outside::KEYS, log::KEYS];
+const SECTIONS: &[&[Key]] =
+    &[paths::KEYS, jobs::KEYS, queue::KEYS, gpus::KEYS, models::KEYS, outside::KEYS, log::KEYS, notify::KEYS];
 
 /// Sections that will have keys.
-pub const EMPTY: &[(&str, &str)] =
-    &[("notify", "tell somebody when jobs end"), ("retention", "what is deleted, and when; nothing is")];
+pub const EMPTY: &[(&str, &str)] = &[("retention", "what is deleted, and when; nothing is")];
 
 pub fn all() -> impl Iterator<Item = &'static Key> {
     SECTIONS.iter().copied().flatten()

@@ -16,6 +16,7 @@ mod key;
 mod keys;
 mod log;
 mod models;
+mod notify;
 mod outside;
 mod overrides;
 mod paths;
@@ -33,6 +34,7 @@ use nexus_api::run_dir::ResourceLimits;
 use nexus_core::policy::Policy;
 
 use crate::models::Rule;
+use crate::notify::Settings as NotifySettings;
 
 pub use change::{NotChanged, known, set, unset};
 pub use entries::Fault;
@@ -76,6 +78,7 @@ pub struct Config {
     pub log_level: LogLevel,
     pub log_max_size: u64,
     pub log_keep: u32,
+    pub notify: NotifySettings,
 }
 
 impl Default for Config {
@@ -105,6 +108,7 @@ impl Default for Config {
             log_level: LogLevel::default(),
             log_max_size: 50 << 20,
             log_keep: 5,
+            notify: NotifySettings::default(),
         }
     }
 }

@@ -368,6 +368,7 @@ impl App {
             spec.params.clear();
             notes.extend(rules.fill(spec).filter(|note| !notes.contains(note)));
             checks::signal(None, spec)?;
+            self.can_tell(spec)?;
         }
         let code = specs.iter().filter_map(|spec| spec.code.as_ref());
         for code in code.filter(|code| Code::is_content(&code.content)) {
@@ -377,6 +378,14 @@ impl App {
             }
         }
         Ok((self.checked(specs, copies)?, notes))
+    }
+
+    /// Whoever goes away to be told must be told.
+    pub(super) fn can_tell(&self, spec: &JobSpec) -> Result<(), Problem> {
+        match spec.notify && !self.reload.tells() {
+            true => Err(Problem::NobodyToTell),
+            false => Ok(()),
+        }
     }
 
     /// Specs that make sense, of which so many copies may be made.
