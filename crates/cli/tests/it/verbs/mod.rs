@@ -47,6 +47,7 @@ mod logs;
 mod logs_follow;
 mod ls;
 mod model_rules;
+mod notify;
 mod pause;
 mod pause_gpus;
 mod projects;
