@@ -46,13 +46,11 @@ impl Collector {
                 Some(due) => self.inbox.recv_timeout(due.saturating_duration_since(Instant::now())),
             };
             match heard {
-                Ok(heard) => self.take(heard),
+                Ok(heard) => self.take_all(heard),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if self.due.is_some_and(|due| due <= Instant::now()) {
-                self.tell_collected();
-            }
+            self.tell_due();
             self.tell_lost();
         }
         // The service ends: nobody passes anything on any more.
@@ -87,13 +85,25 @@ impl Collector {
         }
     }
 
+    /// This, and what came meanwhile: what was lost is told once there is room again, and not for each.
+    fn take_all(&mut self, first: Heard) {
+        self.take(first);
+        while let Ok(heard) = self.inbox.try_recv() {
+            self.take(heard);
+            self.tell_due();
+        }
+    }
+
     fn take(&mut self, heard: Heard) {
         let made = match heard {
             Heard::Started(job) => self.of_job(job, true),
             Heard::Ended(job) => self.of_job(job, false),
             Heard::SweepEnded(sweep) => self.of_sweep(sweep),
             Heard::QueueEmpty => Ok(self.of_queue()),
-            Heard::Look => Ok(None),
+            Heard::Look => {
+                self.follow();
+                Ok(None)
+            }
         };
         match made {
             Ok(None) => {}
@@ -110,6 +120,12 @@ impl Collector {
         self.due.get_or_insert_with(|| Instant::now() + digest);
         if self.collected.len() >= MOST_COLLECTED {
             self.due = Some(Instant::now());
+        }
+    }
+
+    fn tell_due(&mut self) {
+        if self.due.is_some_and(|due| due <= Instant::now()) {
+            self.tell_collected();
         }
     }
 

@@ -232,3 +232,66 @@ impl Shared {
         (self.complain)(format!("{LINE} {}: {what} not told{tried}: {why}", self.recipient));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nexus_testkit::until;
+
+    use super::*;
+    use crate::notify::sample;
+
+    /// What it complained of, in order.
+    fn complaints() -> (Complain, Arc<Mutex<Vec<String>>>) {
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let keep = said.clone();
+        (Arc::new(move |line| keep.lock().unwrap().push(line)), said)
+    }
+
+    #[test]
+    fn more_than_can_wait_is_dropped_and_said_once_and_what_is_left_is_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let (begun, go) = (dir.path().join("begun"), dir.path().join("go"));
+        let script = format!("touch {}; until [ -e {} ]; do sleep 0.02; done", begun.display(), go.display());
+        let (complain, said) = complaints();
+        let courier = Courier::start(Recipient::Command(script), Times::of_environment(), complain).unwrap();
+        let notice = Arc::new(sample::failure());
+        courier.give(notice.clone());
+        until("the first is on its way", || begun.exists().then_some(()));
+        for _ in 0..MOST_WAITING + 3 {
+            courier.give(notice.clone());
+        }
+        assert_eq!(
+            *said.lock().unwrap(),
+            ["Notify the command of notify.command: 1000 notices wait for it, and more are dropped"]
+        );
+        let told = courier.end(Instant::now());
+        assert_eq!(
+            told.as_deref(),
+            Some("Notify the command of notify.command: 1001 notices were not told before the service stopped")
+        );
+        courier.leave();
+        std::fs::write(go, "").unwrap();
+        assert_eq!(courier.end(Instant::now()), None);
+    }
+
+    #[test]
+    fn in_a_hurry_there_is_one_more_attempt_and_no_wait_for_what_comes_too_late() {
+        // Nobody listens at a port that was free a moment ago.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let webhook = super::super::Webhook::read(&format!("http://127.0.0.1:{port}/x")).unwrap();
+        let (complain, said) = complaints();
+        let courier = Courier::start(Recipient::Webhook(webhook, None), Times::of_environment(), complain).unwrap();
+        courier.give(Arc::new(sample::failure()));
+        until("one attempt has failed", || courier.shared.books().trouble.take());
+        let until = Instant::now() + Duration::from_secs(1);
+        courier.hurry(until);
+        let told = courier.end(until).unwrap();
+        assert!(
+            told.ends_with(
+                "1 notice was not told before the service stopped; the last attempt: the connection was refused"
+            ),
+            "{told}"
+        );
+        assert!(said.lock().unwrap().is_empty(), "whoever ends it tells of it");
+    }
+}

@@ -92,7 +92,7 @@ mod tests {
 
     fn remove(world: &mut World, id: &str) -> Vec<Event> {
         let jobs = vec![id.parse().unwrap()];
-        apply::command(world, Command::Cancel { jobs }, Time(1)).unwrap()
+        apply::command(world, Command::Cancel(jobs), Time(1)).unwrap()
     }
 
     fn ended(id: &str) -> Heard {

@@ -190,3 +190,36 @@ impl Notices {
         couriers.iter().filter_map(|courier| courier.end(until)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nexus_core::job::End;
+    use nexus_core::time::Time;
+
+    use super::*;
+
+    #[test]
+    fn whoever_passes_on_never_waits_and_what_had_no_room_is_counted() {
+        let (to, inbox) = sync_channel(2);
+        let desk = Arc::new(Desk {
+            settings: Mutex::default(),
+            lost: AtomicU64::new(0),
+            complain: Arc::new(|_| ()),
+            left: Mutex::new(None),
+            over: Condvar::new(),
+        });
+        let mut teller = Teller { to: Some((to, desk.clone())), ear: None };
+        let ended = |id: &str| Event::JobEnded { job: id.parse().unwrap(), end: End::Completed, at: Time(0) };
+        let world = World::default();
+        teller.hear(&[ended("abc")], [].into_iter(), &world);
+        assert!(inbox.try_recv().is_err(), "nobody is to be told");
+        teller.follow(&Settings { command: Some("true".into()), ..Settings::default() }, &world);
+        teller.hear(&["abc", "abd", "abe", "abf"].map(ended), [].into_iter(), &world);
+        let heard: Vec<Heard> = inbox.try_iter().collect();
+        assert_eq!(heard, [Heard::Look, Heard::Ended("abc".parse().unwrap())]);
+        assert_eq!((desk.take_lost(), desk.take_lost()), (3, 0));
+        teller.follow(&Settings::default(), &world);
+        teller.hear(&[ended("abg")], [].into_iter(), &world);
+        assert_eq!(inbox.try_iter().collect::<Vec<_>>(), [Heard::Look], "nobody any more");
+    }
+}

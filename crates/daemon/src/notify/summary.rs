@@ -97,7 +97,7 @@ mod tests {
         let now = clock::now();
         assert_eq!(joined(&[], now), None);
         let one = of(About::End, State::Completed);
-        assert_eq!(joined(&[one.clone()], now), Some(one.clone()));
+        assert_eq!(joined(std::slice::from_ref(&one), now), Some(one.clone()));
         let failed = of(About::Failure, State::Failed);
         let empty = Arc::new(Notice { event: About::QueueEmpty, job: None, ..sample::failure() });
         let started = of(About::Start, State::Running);

@@ -42,7 +42,7 @@ pub fn queue_empty(host: &str) -> String {
 
 /// `since`: by the clock of this machine.
 pub fn digest(digest: &Digest, since: &str, host: &str) -> String {
-    let started = (digest.started > 0).then(|| format!("{} started, ", digest.started)).unwrap_or_default();
+    let started = if digest.started > 0 { format!("{} started, ", digest.started) } else { String::new() };
     let counted = counts(digest.completed, digest.failed, digest.killed);
     let mut text = format!("[{host}] since {since}: {started}{counted}");
     for sweep in &digest.sweeps {
