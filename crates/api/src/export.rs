@@ -44,6 +44,8 @@ pub struct Beside {
     pub retry_on: Vec<RetryOn>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unique: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub notify: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

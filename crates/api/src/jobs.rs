@@ -8,6 +8,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::amount::{GpuAmount, Vram};
 use crate::command::Command;
 use crate::env::Env;
+pub use crate::note::Note;
 use crate::results::{Copy as ResultsCopy, Extract};
 pub use crate::waiting::{GpusMissing, SlurmJob, Waiting};
 
@@ -50,6 +51,9 @@ pub struct JobSpec {
     pub unique: bool,
     #[serde(default)]
     pub hold: bool,
+    /// Its end is told of, whatever the configuration tells of else; of a sweep, that of the whole.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub notify: bool,
     #[serde(default)]
     pub tty: Option<bool>,
     /// Columns and rows of the submitter's terminal.
@@ -145,6 +149,7 @@ impl JobSpec {
             after_any: vec![],
             unique: false,
             hold: false,
+            notify: false,
             tty: None,
             window: None,
             out: None,
@@ -428,6 +433,8 @@ pub struct JobDetail {
     pub retry_on: Vec<RetryOn>,
     #[serde(default)]
     pub unique: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub notify: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extract: Vec<Extract>,
     /// The folder for results of its own, where something is in it.
@@ -483,28 +490,6 @@ pub struct Submitted {
     /// What the submitter should know beside that; each once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,
-}
-
-/// Something of a submission that was taken otherwise than one may think.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "note", rename_all = "kebab-case")]
-pub enum Note {
-    /// A rule asks for more than one GPU and not for whole ones.
-    RoundedUp { rule: String, asked: f64, gpus: GpuAmount },
-    /// Of a service that knows more.
-    #[serde(other)]
-    Other,
-}
-
-impl std::fmt::Display for Note {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Note::RoundedUp { rule, asked, gpus } => {
-                write!(f, "{asked} GPUs by the rule {rule} are rounded up to {gpus}")
-            }
-            Note::Other => f.write_str("the service has a note that this nexus cannot read"),
-        }
-    }
 }
 
 /// What is done to jobs by id. The word is the last part of the path: `POST /v1/jobs/kill`.

@@ -20,6 +20,8 @@ pub mod left;
 pub mod log;
 pub mod machines;
 pub mod nearest;
+mod note;
+pub mod notify;
 pub mod paths;
 pub mod problem;
 pub mod queue_text;

@@ -79,6 +79,8 @@ pub enum Problem {
         by: String,
         state: State,
     },
+    /// Something is to be told, and the configuration names nobody who would hear it.
+    NobodyToTell,
     /// The key of a submission was that of another one.
     KeyReused {
         key: String,
@@ -220,6 +222,7 @@ impl Problem {
             }
             Problem::WrongState { id, verb, .. } => does_not_fit(verb, id),
             Problem::NotUnique { .. } => "an identical job is there already".into(),
+            Problem::NobodyToTell => "there is nobody to be told".into(),
             Problem::KeyReused { key } => format!("the key {key} was that of another submission"),
             Problem::NotWatched { file, .. } => format!("{file} is not watched"),
             Problem::CannotWatch { file, .. } => format!("{file} cannot be watched"),
@@ -301,6 +304,7 @@ impl Problem {
             }
             Problem::VariableGone { name, .. } => format!("it needs the variable {name}, which is not set any more"),
             Problem::BadCommand { bad } => what_is_bad(bad),
+            Problem::NobodyToTell => "[notify] of the configuration names no webhook and no command".into(),
             Problem::BadField { want, .. } => want.clone(),
             Problem::DiskFull { path, free_bytes } => {
                 format!("{path} has {} KiB free; no new jobs are taken, running ones go on", free_bytes / 1024)
@@ -362,6 +366,10 @@ impl Problem {
                 "a new key for each submission; the old one only to send the same again".into()
             }
             Problem::NotWatched { .. } => "nexus import --list".into(),
+            Problem::NobodyToTell => {
+                "nexus config set notify.webhooks slack:https://hooks.slack.com/…, or nexus help notify for other ways"
+                    .into()
+            }
             Problem::CheckpointsInUse { by, state: State::Held | State::Queued, .. } => {
                 format!("nexus wait {by}, or nexus remove {by}; then try again")
             }

@@ -8,9 +8,9 @@ use nexus_core::ids::JobId;
 pub const RESERVED: &[&str] = &[
     "add", "all", "any", "argv", "attach", "cancel", "config", "cpu", "demo", "doctor", "edit", "ended", "export",
     "first", "forget", "gpu", "gpus", "history", "hold", "import", "job", "jobs", "kill", "last", "local", "logs",
-    "machine", "name", "new", "none", "now", "pause", "project", "queue", "remove", "report", "rerun", "restart",
-    "resume", "run", "screens", "service", "show", "start", "stat", "status", "stop", "sweep", "tag", "top", "var",
-    "wait", "web", "why", "yes",
+    "machine", "name", "new", "none", "notify", "now", "pause", "project", "queue", "remove", "report", "rerun",
+    "restart", "resume", "run", "screens", "service", "show", "start", "stat", "status", "stop", "sweep", "tag", "top",
+    "var", "wait", "web", "why", "yes",
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,6 +16,7 @@ use nexus_api::import::{Import, ImportReport, ImportText, Watch, Watching};
 use nexus_api::jobs::{Job, JobDetail, JobSpec, Move, Note, Submitted, Waiting};
 use nexus_api::left::{CopyResults, Results};
 use nexus_api::machines::{NewMachine, OnMachines};
+use nexus_api::notify::{Notice, Tried};
 use nexus_api::problem::Problem;
 use nexus_api::report::{Group, Tag, TagJobs};
 use nexus_api::run_dir::{self, ExitRecord, RunSpec, Said, ShimMessage, Started};
@@ -140,6 +141,10 @@ const SAMPLES: &[Sample] = &[
     ("job_detail_results", reads_and_writes::<JobDetail>),
     ("results", reads_and_writes::<Results>),
     ("copy_results", reads_and_writes::<CopyResults>),
+    ("job_spec_notify", reads_and_writes::<JobSpec>),
+    ("notices", reads_and_writes::<Vec<Notice>>),
+    ("notify_tried", reads_and_writes::<Vec<Tried>>),
+    ("problems_notify", reads_and_writes::<Vec<Problem>>),
 ];
 
 /// Names a script may rely on: the list of the specification.
@@ -256,11 +261,12 @@ fn an_exported_job_says_its_format_first_and_then_what_every_listing_says() {
 #[test]
 fn samples_show_every_problem_and_each_has_words() {
     let further = ["problems_terminal", "problems_time_limit", "problems_submit", "problems_checkpoints"];
-    let samples = [further.map(read::<Vec<Problem>>).concat(), read("problems_variables")].concat();
+    let samples =
+        [further.map(read::<Vec<Problem>>).concat(), read("problems_variables"), read("problems_notify")].concat();
     let others = ["problems", "problems_logs", "problems_watch", "problems_web", "problems_machines"];
     let samples = [samples, others.map(read::<Vec<Problem>>).concat()].concat();
     let shown: BTreeSet<u32> = samples.iter().map(number_of).collect();
-    assert_eq!(shown, (1..=41).collect(), "a problem lacks a sample");
+    assert_eq!(shown, (1..=42).collect(), "a problem lacks a sample");
     for problem in samples {
         assert!(!problem.title().is_empty(), "{problem:?}");
         assert!(problem.why().is_none_or(|why| !why.is_empty()), "{problem:?}");
@@ -351,6 +357,7 @@ fn number_of(problem: &Problem) -> u32 {
         Problem::MachineBusy { .. } => 39,
         Problem::OwnMachine => 40,
         Problem::Unreachable { .. } => 41,
+        Problem::NobodyToTell => 42,
     }
 }
 

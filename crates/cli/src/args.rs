@@ -4,7 +4,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
     attach, cancel, completions, config, demo, doctor, edit, export, first, forget, gc, gpus, help, history, hold,
-    import, kill, logs, ls, machine, node, pause, queue, release, remove, report, rerun, restart, results, resume, run,
+    import, kill, logs, ls, machine, node, notify, pause, queue, release, remove, report, rerun, restart, results, resume, run,
     screens, service, show, simulate, start, status, stop, sweep, tag, unit, var, wait, web, why,
 };
 use crate::typed::AddArgs;
@@ -83,6 +83,7 @@ pub enum Verb {
     Config(config::ConfigArgs),
     Var(var::VarArgs),
     Machine(machine::MachineArgs),
+    Notify(notify::NotifyArgs),
     Doctor(doctor::DoctorArgs),
     Demo(demo::DemoArgs),
     Completions(completions::CompletionsArgs),

@@ -16,6 +16,7 @@ use nexus_api::jobs::{Action, Job, JobDetail, JobQuery, JobSpec, OnJobs, Rerun, 
 use nexus_api::left::{CopyResults, Results};
 use nexus_api::log::{self, Place};
 use nexus_api::machines::{MachineAction, NewMachine, OnMachines, SetUpBegun, SetUpMachines};
+use nexus_api::notify::Tried;
 use nexus_api::paths::Home;
 use nexus_api::report::{By, Group, Tag, TagJobs};
 use nexus_api::screens::Screen;
@@ -252,6 +253,11 @@ impl Client {
     pub async fn pause_queue(&self, paused: bool) -> Result<(), CliError> {
         let path = if paused { "/v1/queue/pause" } else { "/v1/queue/resume" };
         self.post::<Value, Value>(path, &Value::Null).await.map(drop)
+    }
+
+    /// Tells everybody who is told that this is a test.
+    pub async fn notify_test(&self) -> Result<Vec<Tried>, CliError> {
+        self.post("/v1/notify/test", &Value::Null).await
     }
 
     pub async fn web(&self) -> Result<Web, CliError> {

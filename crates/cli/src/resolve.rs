@@ -59,6 +59,7 @@ pub fn resolve(args: &AddArgs, around: Surroundings) -> Result<JobSpec, Usage> {
         after_any: args.after_any.clone(),
         unique: args.unique,
         hold: args.hold,
+        notify: args.notify,
         tty: args.no_tty.then_some(false),
         window: around.window,
         out,

@@ -115,6 +115,9 @@ pub struct AddArgs {
     /// Keeps it from starting until nexus release
     #[arg(long)]
     pub hold: bool,
+    /// Tells of its end, however it ends, by what [notify] of the configuration names (nexus help notify)
+    #[arg(long)]
+    pub notify: bool,
     /// Lets it have paused GPUs too
     #[arg(long)]
     pub force: bool,

@@ -49,6 +49,7 @@ use crate::ids::IdMaker;
 use crate::launch::RunSpecs;
 use crate::metrics::Metrics;
 use crate::narrate::{self, Narrator};
+use crate::notify::Teller;
 use crate::pool::{Lines, Pool};
 use crate::readings::Readings;
 use crate::results::Copier;
@@ -123,6 +124,7 @@ pub struct Engine {
     pub variables: BTreeSet<String>,
     /// On other machines, of forgotten jobs.
     pub remnants: Remnants,
+    pub teller: Teller,
 }
 
 /// Beside the World, and lost with the process.
@@ -170,6 +172,7 @@ impl Engine {
             missing: BTreeSet::new(),
         };
         self.log.write(&["Service started".into()]);
+        self.teller.follow(&self.specs.config.notify, &self.world);
         self.reserve.keep();
         self.tidy_leftovers();
         self.call_all();
@@ -374,6 +377,9 @@ impl Engine {
         let gpus_of = |config: &Config| (config.gpus.clone(), config.usual_gpus.clone(), config.machines.clone());
         let other_gpus = gpus_of(&config) != gpus_of(&self.specs.config);
         self.calls.follow(&config);
+        if config.notify != self.specs.config.notify {
+            self.teller.follow(&config.notify, &self.world);
+        }
         self.specs.follow(config);
         if other_gpus {
             self.look_at_all(turn, watch);
@@ -528,6 +534,7 @@ impl Engine {
                 self.events.publish(what);
             }
         }
+        self.teller.hear(&batch.events, batch.sweeps.iter().map(|sweep| sweep.of.id), &self.world);
         self.tell_tags(&batch.tags);
         lines.extend(batch.notes.iter().cloned());
         self.log.write(&lines);

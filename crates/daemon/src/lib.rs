@@ -26,6 +26,7 @@ mod mirrors;
 mod models;
 mod names;
 mod narrate;
+mod notify;
 mod own_env;
 mod pool;
 mod queue_edit;

@@ -119,6 +119,11 @@ impl Reload {
         locked(&self.state).in_force.web_port
     }
 
+    /// Whether somebody is told what became of jobs.
+    pub fn tells(&self) -> bool {
+        !locked(&self.state).in_force.notify.is_off()
+    }
+
     /// The argument that scripts of job files are told their GPUs by.
     pub fn csv_gpu_arg(&self) -> Option<String> {
         Some(locked(&self.state).in_force.csv_gpu_arg.clone()).filter(|it| !it.is_empty())

@@ -33,6 +33,7 @@ use crate::launch::RunSpecs;
 use crate::metrics::Metrics;
 use crate::mirrors::Mirrors;
 use crate::models::Source;
+use crate::notify::{self, Notices, Teller};
 use crate::pool::{Lines, Member, Pool};
 use crate::queue_edit::FileNotes;
 use crate::readings::Readings;
@@ -125,6 +126,7 @@ struct Parts {
     session: Session,
     copier: Copier,
     lines: Arc<Lines>,
+    notices: Arc<Notices>,
 }
 
 /// Where screen sessions are if screen's own folder cannot be used: their sockets need a short path as well.
@@ -165,24 +167,21 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     let reload = Arc::new(Reload::new(home, settings, overrides, models, to_engine.clone()));
     let node = open_node(home, lock, to_engine.clone())?;
     let lines = Arc::new(Lines::new(open_mirrors(to_engine.clone())?));
-    let service = service_id(&store)?;
-    let remnants = Remnants::read(&store).map_err(|error| error.problem())?;
     let names = store.names().map_err(|error| error.problem())?;
     let copier = open_copier(to_engine.clone())?;
     let (containment, memory_limits) = contained(&node);
     let pool = Pool::new(Member::own(node, Gpus::new(simulated)), names);
-    let session = config.session;
-    let jobs_file = config.jobs_file.clone().unwrap_or_else(|| home.default_jobs_file());
+    let (session, jobs_file) = (config.session, config.jobs_file.clone().unwrap_or_else(|| home.default_jobs_file()));
     let (events, readings) = (Arc::new(Events::new(clock::now())), Arc::new(Readings::new()));
     let metrics = Arc::new(Metrics::new());
+    let (teller, notices) = open_notices(home, &log_dir, &host, to_engine.clone())?;
     let engine = Engine {
         inbox,
         outbox: to_engine.clone(),
-        store,
         world,
         pool,
         lines: lines.clone(),
-        calls: Calls::new(home, service, to_engine.clone(), &config),
+        calls: Calls::new(home, service_id(&store)?, to_engine.clone(), &config),
         watched: None,
         copier: copier.clone(),
         specs: RunSpecs::new(config, log_dir.clone(), screens_dir(home), home),
@@ -195,7 +194,9 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         reserve: Reserve::of(home),
         leaves_jobs: false,
         variables,
-        remnants,
+        remnants: Remnants::read(&store).map_err(|error| error.problem())?,
+        teller,
+        store,
     };
     Ok(Parts {
         engine,
@@ -212,6 +213,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         session,
         copier,
         lines,
+        notices: Arc::new(notices),
     })
 }
 
@@ -319,6 +321,31 @@ fn open_copier(engine: mpsc::Sender<Message>) -> Result<Copier, Problem> {
     Copier::start(Box::new(sink)).map_err(|error| Problem::NotStarted { error: error.to_string() })
 }
 
+fn open_notices(
+    home: &Home,
+    log_dir: &Path,
+    host: &str,
+    engine: mpsc::Sender<Message>,
+) -> Result<(Teller, Notices), Problem> {
+    let (engine, log) = (std::sync::Mutex::new(engine), home.service_log());
+    let complain = move |line: String| {
+        let sent = engine.lock().expect("nobody panics while they send").send(Message::Log(vec![line.clone()]));
+        if sent.is_err() {
+            last_words(&log, &[line]);
+        }
+    };
+    let readers = Readers::new(&home.database());
+    notify::start(readers, log_dir.to_path_buf(), host, Arc::new(complain))
+        .map_err(|error| Problem::NotStarted { error: error.to_string() })
+}
+
+/// The engine, which has service.log, is gone.
+fn last_words(log: &Path, lines: &[String]) {
+    if let Ok(mut log) = ServiceLog::open(log.to_path_buf(), u64::MAX, 0) {
+        log.write(lines);
+    }
+}
+
 fn serve(home: Home, parts: Parts, lock: HomeLock) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -332,7 +359,9 @@ fn serve(home: Home, parts: Parts, lock: HomeLock) -> ExitCode {
             return say(&StartReport::Failed { problem }, ExitCode::FAILURE);
         }
     };
+    let notices = parts.notices.clone();
     let code = runtime.block_on(serve_until_stopped(&home, parts, &lock));
+    last_words(&home.service_log(), &notices.end());
     // Open connections (followers) must not hold the service back.
     runtime.shutdown_background();
     let _ = std::fs::remove_file(home.socket());
@@ -382,6 +411,7 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         watches: watches.clone(),
         copier: parts.copier,
         lines: parts.lines,
+        notices: parts.notices,
         web: Web::new(home, &parts.host),
         user_home: user_home(),
     });

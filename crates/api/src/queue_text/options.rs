@@ -250,6 +250,15 @@ const MEANINGS: &[Meaning] = &[
         read: |spec, text| put_some(&mut spec.gpu_arg, text, option_name),
     },
     Meaning {
+        name: "notify",
+        default: "no",
+        write: |spec| spec.notify.then(|| SET.to_string()),
+        read: |spec, text| {
+            spec.notify = is_set(text)?;
+            Ok(())
+        },
+    },
+    Meaning {
         name: HOLD,
         default: "no",
         write: |spec| spec.hold.then(|| SET.to_string()),
@@ -298,7 +307,7 @@ pub fn default_of(name: &str) -> &'static str {
 
 /// Whether a word without a value is an option of its own.
 pub(crate) fn is_flag(name: &str) -> bool {
-    matches!(name, HOLD | ARGV | "no-tty" | "screen" | "force" | "unique" | "driver" | "export-env")
+    matches!(name, HOLD | ARGV | "no-tty" | "screen" | "force" | "unique" | "driver" | "export-env" | "notify")
 }
 
 pub fn is_option(name: &str) -> bool {

@@ -72,6 +72,7 @@ fn every_option() -> Vec<(JobSpec, &'static str)> {
         (with(|spec| spec.venv = Some(".venv".into())), " venv=.venv"),
         (with(|spec| spec.gpu_arg = Some("--cuda".into())), " gpu-arg=--cuda"),
         (with(|spec| spec.hold = true), " hold"),
+        (with(|spec| spec.notify = true), " notify"),
         (with(|spec| spec.command = Command::Argv(vec!["true".into()])), " argv"),
     ]
 }

@@ -129,6 +129,9 @@ pub struct EditArgs {
     /// Keeps it from starting until nexus release
     #[arg(long)]
     pub hold: bool,
+    /// Tells of its end, however it ends, by what [notify] of the configuration names
+    #[arg(long)]
+    pub notify: bool,
     /// Gives it pipes instead of a terminal
     #[arg(long)]
     pub no_tty: bool,
@@ -219,6 +222,7 @@ fn wanted(args: &EditArgs, raw: &[OsString]) -> Result<JobEdit, CliError> {
         ("extract", extract(&args.extract).map_err(usage)?),
         ("tags", list(&args.tag)),
         ("hold", set(args.hold)),
+        ("notify", set(args.notify)),
         ("no-tty", set(args.no_tty)),
         ("screen", set(args.screen)),
         ("class", args.class.clone()),

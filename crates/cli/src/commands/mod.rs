@@ -23,6 +23,7 @@ pub mod ls;
 pub mod machine;
 pub mod man;
 pub mod node;
+pub mod notify;
 pub mod pause;
 pub mod queue;
 pub mod release;

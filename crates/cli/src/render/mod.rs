@@ -10,6 +10,7 @@ pub mod history;
 pub mod import;
 pub mod ls;
 pub mod machines;
+pub mod notify;
 pub mod outcome;
 pub mod paint;
 pub mod place;

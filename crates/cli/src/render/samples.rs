@@ -219,6 +219,7 @@ pub fn detail(job: Job) -> JobDetail {
         after_any: vec![],
         retry_on: vec![],
         unique: false,
+        notify: false,
         extract: vec![],
         results_folder: None,
         results_error: None,

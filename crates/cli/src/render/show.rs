@@ -29,6 +29,7 @@ pub fn show(detail: &JobDetail, screen: Option<&Screen>, capacity: Capacity, now
     let retry_on: Vec<String> = detail.retry_on.iter().map(|on| on.word().to_string()).collect();
     lines.some("Retry on", list(&retry_on).as_deref());
     lines.some("Unique", detail.unique.then_some("yes"));
+    lines.some("Notify", detail.notify.then_some("when it ends"));
     state(&mut lines, &detail.job, capacity, now, paint);
     times(&mut lines, &detail.job, now, paint);
     files(&mut lines, &detail.job);

@@ -24,6 +24,9 @@ fn the_command_reference_is_what_help_says() {
         let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
         text.push_str(&format!("\n## nexus config {below} --help\n\n```\n{}\n```\n", lines.join("\n")));
     }
+    let help = nexus.ok(&["notify", "test", "--help"]);
+    let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+    text.push_str(&format!("\n## nexus notify test --help\n\n```\n{}\n```\n", lines.join("\n")));
     for below in ["ls", "show", "csv"] {
         let help = nexus.ok(&["sweep", below, "--help"]);
         let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
@@ -66,6 +69,8 @@ when a job starts; a job whose file is missing or wrong fails with start-error a
 - `[machine.NAME.gpus]` has the keys of `[gpus]` for one machine and goes over them; the service's own is `local`.
 - `[[rule]]` has `match`, and `gpus` or `vram`; [model rules](model-rules.md) says what they do, and what **file** of \
 `[models]` is.
+- `[notify]`: [notices](notifications.md) has examples for Slack, Discord, ntfy, mail and a desktop. Addresses of webhooks are \
+secrets, and shown by scheme and host alone.
 ";
 
 fn compare(name: &str, expected: &str) {

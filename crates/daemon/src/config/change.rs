@@ -92,7 +92,11 @@ pub fn set(text: &str, name: &str, typed: &str, user_home: Option<&Path>) -> Res
     let target = Target::find(name)?;
     let value = meant(target.key, typed, user_home).map_err(|want| NotChanged::BadValue {
         key: name.into(),
-        typed: if typed.is_empty() { "empty".into() } else { typed.into() },
+        typed: match typed {
+            "" => "empty".into(),
+            _ if target.key.secret.is_some() => "what was typed".into(),
+            typed => typed.into(),
+        },
         want,
     })?;
     let before = entries(text).map_err(NotChanged::BadFile)?;

@@ -14,6 +14,8 @@ pub struct Key {
     pub about: &'static str,
     pub force: Force,
     pub access: Access,
+    /// Of one that is not shown as it is: what it is, for those who compare.
+    pub secret: Option<Show<Config>>,
 }
 
 /// When a change counts.
@@ -58,7 +60,7 @@ impl Named {
 
     const fn with(self, access: Access) -> Key {
         let Named { section, name, default, about } = self;
-        Key { section, name, default, about, force: Force::AtOnce, access }
+        Key { section, name, default, about, force: Force::AtOnce, access, secret: None }
     }
 }
 
@@ -70,6 +72,11 @@ impl Key {
 
     pub const fn not_yet(mut self) -> Key {
         self.force = Force::NotYet;
+        self
+    }
+
+    pub const fn secret(mut self, whole: Show<Config>) -> Key {
+        self.secret = Some(whole);
         self
     }
 
@@ -90,6 +97,11 @@ impl Key {
             Access::Whole(_, show) => show(config),
             Access::Gpus(_, show) => show(&config.usual_gpus),
         }
+    }
+
+    /// What tells two values apart, and is shown to nobody.
+    pub fn whole(&self, config: &Config) -> Value {
+        self.secret.map_or_else(|| self.show(config), |whole| whole(config))
     }
 
     /// The line of the file made at first use.

@@ -3,14 +3,20 @@
 pub use nexus_api::nearest::nearest;
 
 use super::key::Key;
-use super::{gpus, jobs, log, models, outside, paths, queue, retention};
+use super::{gpus, jobs, log, models, notify, outside, paths, queue, retention};
 
 /// In the order of the file made at first use.
-const SECTIONS: &[&[Key]] =
-    &[paths::KEYS, jobs::KEYS, queue::KEYS, gpus::KEYS, models::KEYS, outside::KEYS, log::KEYS, retention::KEYS];
-
-/// Sections that will have keys.
-pub const EMPTY: &[(&str, &str)] = &[("notify", "tell somebody when jobs end")];
+const SECTIONS: &[&[Key]] = &[
+    paths::KEYS,
+    jobs::KEYS,
+    queue::KEYS,
+    gpus::KEYS,
+    models::KEYS,
+    outside::KEYS,
+    log::KEYS,
+    notify::KEYS,
+    retention::KEYS,
+];
 
 pub fn all() -> impl Iterator<Item = &'static Key> {
     SECTIONS.iter().copied().flatten()
@@ -20,18 +26,15 @@ pub fn find(section: &str, name: &str) -> Option<&'static Key> {
     all().find(|key| key.section == section && key.name == name)
 }
 
-/// With keys or without, in order, each once.
+/// In order, each once.
 pub fn sections() -> Vec<&'static str> {
-    let mut names: Vec<&str> = all().map(|key| key.section).chain(EMPTY.iter().map(|(name, _)| *name)).collect();
+    let mut names: Vec<&str> = all().map(|key| key.section).collect();
     names.dedup();
     names
 }
 
 /// Why there is no such key in this section, and which was meant.
 pub fn no_key(section: &str, name: &str) -> String {
-    if EMPTY.iter().any(|(empty, _)| *empty == section) {
-        return format!("[{section}] has no settings yet");
-    }
     if let Some(key) = all().find(|key| key.name == name) {
         return format!("{name} belongs to [{}]", key.section);
     }

@@ -16,6 +16,7 @@ mod key;
 mod keys;
 mod log;
 mod models;
+mod notify;
 mod outside;
 mod overrides;
 mod paths;
@@ -34,6 +35,7 @@ use nexus_api::run_dir::ResourceLimits;
 use nexus_core::policy::Policy;
 
 use crate::models::Rule;
+use crate::notify::Settings as NotifySettings;
 
 pub use change::{NotChanged, known, set, unset};
 pub use entries::Fault;
@@ -77,6 +79,7 @@ pub struct Config {
     pub log_level: LogLevel,
     pub log_max_size: u64,
     pub log_keep: u32,
+    pub notify: NotifySettings,
     /// How long ended jobs are kept; none for ever.
     pub keep_jobs: Option<Duration>,
 }
@@ -108,6 +111,7 @@ impl Default for Config {
             log_level: LogLevel::default(),
             log_max_size: 50 << 20,
             log_keep: 5,
+            notify: NotifySettings::default(),
             keep_jobs: None,
         }
     }

@@ -91,7 +91,10 @@ impl Reading<'_> {
         }
         let Some(key) = keys::find(section, name) else { return Err(keys::no_key(section, name)) };
         let given = Given { value, user_home: self.user_home };
-        key.set(&mut self.settings.config, &given).map_err(|want| cannot_be(name, value, &want))?;
+        key.set(&mut self.settings.config, &given).map_err(|want| match key.secret {
+            Some(_) => format!("{name} must be {want}"),
+            None => cannot_be(name, value, &want),
+        })?;
         Ok(Some(key.full_name()))
     }
 

@@ -8,11 +8,7 @@ pub fn template() -> String {
          # nexus config set jobs.grace 3s. Changes count at once, but for those that say otherwise.\n",
     );
     for section in keys::sections() {
-        let header = format!("[{section}]");
-        match keys::EMPTY.iter().find(|(name, _)| *name == section) {
-            Some((_, about)) => text.push_str(&format!("\n{header:<33} # {about} (no settings yet)\n")),
-            None => text.push_str(&format!("\n{header}\n")),
-        }
+        text.push_str(&format!("\n[{section}]\n"));
         for key in keys::all().filter(|key| key.section == section) {
             text.push_str(&key.template_line());
             text.push('\n');

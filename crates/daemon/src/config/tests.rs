@@ -85,11 +85,29 @@ fn values_are_taken_in_all_their_forms() {
         ("[[rule]]\nmatch = \"--llm q*\"\ngpus = 0.5\n[[rule]]\nmatch = \"x\"\nvram = \"auto\"", |c| {
             c.rules.len() == 2 && c.rules[0].gpus == Some(0.5) && c.rules[1].vram == Some(Vram::Auto)
         }),
-        ("[notify]\n[retention]\n[machine]", |c| *c == Config::default()),
+        ("[notify]\nwebhooks = [\"https://ntfy.sh/night\"]\ndigest = \"10m\"", |c| {
+            !c.notify.is_off() && c.notify.digest.is_some_and(|digest| digest.as_secs() == 600)
+        }),
+        ("[notify]\ncommand = \"notify-send x\"\non = []\ntemplate = '[\"{job.id}\"]'", |c| {
+            !c.notify.is_off() && c.notify.on.is_empty() && c.notify.template.is_some()
+        }),
+        ("[notify]\n[retention]\n[machine]", |c| *c == Config::default() && c.notify.is_off()),
     ];
     for (text, holds) in table {
         assert!(holds(&parsed(text)), "{text}: {:?}", parsed(text));
     }
+}
+
+#[test]
+fn addresses_of_webhooks_are_compared_whole_and_shown_short() {
+    let with = |path: &str| parsed(&format!("[notify]\nwebhooks = [\"slack:https://hooks.slack.com/{path}\"]"));
+    let told: Vec<String> = changes(&with("s3cret"), &with("s3cret2"), &home()).iter().map(Change::to_string).collect();
+    assert_eq!(told, ["notify.webhooks slack:https://hooks.slack.com/… -> slack:https://hooks.slack.com/…"]);
+    let on_disk = Settings { config: with("s3cret"), ..Settings::default() };
+    let shown = view(&home(), &on_disk.config, &on_disk, &Overrides::default(), None);
+    assert!(!format!("{shown:?} {on_disk:?}").contains("s3cret"));
+    let refused = set("", "notify.webhooks", "hooks.slack.com/s3cret", None).unwrap_err();
+    assert!(!format!("{refused:?} {refused}").contains("s3cret"), "{refused:?}");
 }
 
 #[test]
@@ -141,7 +159,16 @@ fn what_is_wrong_is_named_with_its_line_and_what_is_right() {
         ("[machine.box.gpus]\nuse = 3", 2, "use cannot be 3"),
         ("[web]\nport = 0", 2, "port cannot be 0; it is a whole number from 1 to 65535"),
         ("[log]\nmax_size = \"big\"", 2, "max_size cannot be \"big\"; it is a size in quotes"),
-        ("[notify]\nmail = \"x\"", 2, "[notify] has no settings yet"),
+        ("[notify]\nmail = \"x\"", 2, "there is no key mail"),
+        ("[notify]\nwebhooks = \"https://x.org/s3cret\"", 2, "webhooks must be a list of addresses"),
+        ("[notify]\nwebhooks = [\"teams:https://x.org/s3cret\"]", 2, "webhooks must be a list of addresses"),
+        (
+            "[notify]\non = [\"always\"]",
+            2,
+            "on cannot be [\"always\"]; it is a list of \"start\", \"end\", \"failure\"",
+        ),
+        ("[notify]\ndigest = \"0s\"", 2, "digest cannot be \"0s\"; it is a duration in quotes"),
+        ("[notify]\ntemplate = \"{\"", 2, "template cannot be \"{\"; it is JSON ("),
         ("[retention]\nkeep = 3", 2, "keep belongs to [log]"),
         ("[retention]\njobs = \"5m\"", 2, "jobs cannot be \"5m\"; it is \"forever\", or a duration of an hour"),
         ("[rule]\nmatch = \"x\"", 1, "rules are written [[rule]]"),

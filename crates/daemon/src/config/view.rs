@@ -66,6 +66,7 @@ impl fmt::Display for Change {
 pub fn changes(old: &Config, new: &Config, home: &Home) -> Vec<Change> {
     let (old, new) = (rows(old, home), rows(new, home));
     let value = |rows: &[Row], name: &str| rows.iter().find(|row| row.name == name).map(|row| row.value.clone());
+    let whole = |rows: &[Row], name: &str| rows.iter().find(|row| row.name == name).map(|row| row.whole.clone());
     let added = new.iter().filter(|row| old.iter().all(|known| known.name != row.name));
     old.iter()
         .chain(added)
@@ -77,7 +78,7 @@ pub fn changes(old: &Config, new: &Config, home: &Home) -> Vec<Change> {
                 new: told(after.as_ref()),
                 force: row.force,
             };
-            (before != after).then(change)
+            (whole(&old, &row.name) != whole(&new, &row.name)).then(change)
         })
         .collect()
 }
@@ -85,6 +86,8 @@ pub fn changes(old: &Config, new: &Config, home: &Home) -> Vec<Change> {
 struct Row {
     name: String,
     value: Value,
+    /// What it is, where that is not shown.
+    whole: Value,
     default: Value,
     force: Force,
 }
@@ -96,6 +99,7 @@ fn rows(config: &Config, home: &Home) -> Vec<Row> {
         let name = key.full_name();
         let (value, default) = (key.show(config), key.show(&usual));
         Row {
+            whole: or_usual_place(&name, key.whole(config), home),
             value: or_usual_place(&name, value, home),
             default: or_usual_place(&name, default, home),
             force: key.force,
@@ -109,13 +113,14 @@ fn rows(config: &Config, home: &Home) -> Vec<Row> {
             let (value, default) = (show(gpus), show(&config.usual_gpus));
             if value != default {
                 let name = format!("machine.{machine}.gpus.{}", key.name);
-                rows.push(Row { name, value, default, force: key.force });
+                rows.push(Row { name, whole: value.clone(), value, default, force: key.force });
             }
         }
     }
     for (place, rule) in config.rules.iter().enumerate() {
         let (name, value) = (format!("{RULE}.{}", place + 1), models::shown(rule));
-        rows.push(Row { name, value, default: Value::String(String::new()), force: Force::AtOnce });
+        let default = Value::String(String::new());
+        rows.push(Row { name, whole: value.clone(), value, default, force: Force::AtOnce });
     }
     rows
 }

@@ -216,7 +216,7 @@ impl Walk {
         let (hold, failed_by) = (row.state == Word::Held, row.failed_by.clone());
         let results_error = row.left.error.clone();
         let spec = row.spec.clone();
-        let JobSpec { conda, venv, gpu_arg, by_rule, after, after_any, retry_on, unique, .. } = spec;
+        let JobSpec { conda, venv, gpu_arg, by_rule, after, after_any, retry_on, unique, notify, .. } = spec;
         let JobSpec { out, out_dir, tty, session, one_terminal, checkpoint_of, extract, .. } = spec;
         let exported = Exported {
             format: FORMAT,
@@ -231,6 +231,7 @@ impl Walk {
                 after_any,
                 retry_on,
                 unique,
+                notify,
                 out,
                 out_dir,
                 tty,

@@ -84,7 +84,7 @@ pub async fn show(
     env_names.extend(row.secret_names.iter().filter(|name| !env.contains_key(*name)).cloned());
     env_names.sort();
     let runs = runs.into_iter().map(view::run).collect();
-    let JobSpec { conda, venv, gpu_arg, code, by_rule, after, after_any, retry_on, unique, extract, .. } =
+    let JobSpec { conda, venv, gpu_arg, code, by_rule, after, after_any, retry_on, unique, notify, extract, .. } =
         row.spec.clone();
     let (results_folder, results_error) = (app.own_results(&row), row.left.error.clone());
     let results_copy = app.copy_of(&row).filter(|copy| !copy.ended);
@@ -109,6 +109,7 @@ pub async fn show(
         after_any,
         retry_on,
         unique,
+        notify,
         extract,
         results_folder,
         results_error,
@@ -367,6 +368,7 @@ impl App {
             spec.params.clear();
             notes.extend(rules.fill(spec).filter(|note| !notes.contains(note)));
             checks::signal(None, spec)?;
+            self.can_tell(spec)?;
         }
         let code = specs.iter().filter_map(|spec| spec.code.as_ref());
         for code in code.filter(|code| Code::is_content(&code.content)) {
@@ -376,6 +378,14 @@ impl App {
             }
         }
         Ok((self.checked(specs, copies)?, notes))
+    }
+
+    /// Whoever goes away to be told must be told.
+    pub(super) fn can_tell(&self, spec: &JobSpec) -> Result<(), Problem> {
+        match spec.notify && !self.reload.tells() {
+            true => Err(Problem::NobodyToTell),
+            false => Ok(()),
+        }
     }
 
     /// Specs that make sense, of which so many copies may be made.

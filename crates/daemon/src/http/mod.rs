@@ -22,6 +22,7 @@ mod logs;
 mod machines;
 mod metrics;
 mod moves;
+mod notify;
 mod openapi;
 mod past;
 mod problem;
@@ -65,6 +66,7 @@ use crate::import::Watches;
 use crate::in_queue::InQueue;
 use crate::metrics::Metrics;
 use crate::names::Names;
+use crate::notify::Notices;
 use crate::pool::{Lines, Pool};
 use crate::queue_edit::FileNotes;
 use crate::readings::Readings;
@@ -102,6 +104,7 @@ pub struct App {
     pub watches: Arc<Watches>,
     pub copier: Copier,
     pub lines: Arc<Lines>,
+    pub notices: Arc<Notices>,
     pub web: Web,
     /// Where jobs run whose folder goes without saying.
     pub user_home: String,
@@ -128,6 +131,7 @@ pub fn open_router(app: Shared) -> Router {
         .route("/v1/config", get(config::show))
         .route("/v1/config/reload", post(config::reload))
         .route("/v1/config/overrides", put(config::override_keys))
+        .route("/v1/notify/test", post(notify::test))
         .route("/v1/status", get(service::status))
         .route("/v1/gc", post(gc::collect))
         .route("/v1/queue/pause", post(service::pause))

@@ -155,6 +155,7 @@ impl Spec {
             after: exported.beside.after.clone(),
             after_any: exported.beside.after_any.clone(),
             unique: exported.beside.unique,
+            notify: exported.beside.notify,
             tty: exported.beside.tty,
             out: exported.beside.out.clone(),
             out_dir: exported.beside.out_dir.clone(),

@@ -27,6 +27,7 @@ impl IntoResponse for Failed {
             Problem::WrongState { .. }
             | Problem::NotUnique { .. }
             | Problem::KeyReused { .. }
+            | Problem::NobodyToTell
             | Problem::CheckpointsInUse { .. }
             | Problem::VariableGone { .. }
             | Problem::MachineExists { .. }

@@ -55,6 +55,7 @@ pub async fn create(
 ) -> Result<Response, Failed> {
     let once = once(&headers, "sweeps", &new)?;
     fill_env(query.env.as_deref(), std::slice::from_mut(&mut new.spec))?;
+    app.can_tell(&new.spec)?;
     let maker = app.clone();
     let made = tokio::task::spawn_blocking(move || made(new, &maker.reload.rules())).await;
     let (order, notes) = made.map_err(|error| Problem::Internal { error: error.to_string() })??;

@@ -162,8 +162,8 @@ pub(super) fn have_in_common(one: &JobSpec, other: &JobSpec) -> bool {
     #[rustfmt::skip]
     let JobSpec {
         command: _, out: _, rerun_of: _, params: _,
-        cwd, env, env_given, name, project, tags, request, priority, retries, retry_on, after, after_any, unique, hold, tty,
-        window, out_dir, checkpoint_of, by_rule, session, one_terminal, conda, venv, gpu_arg, results, extract, sweep,
+        cwd, env, env_given, name, project, tags, request, priority, retries, retry_on, after, after_any, unique, hold,
+        notify, tty, window, out_dir, checkpoint_of, by_rule, session, one_terminal, conda, venv, gpu_arg, results, extract, sweep,
         variables, export_env, code,
     } = one;
     *cwd == other.cwd
@@ -171,7 +171,8 @@ pub(super) fn have_in_common(one: &JobSpec, other: &JobSpec) -> bool {
             == (&other.env, &other.env_given, &other.name, &other.project, &other.tags)
         && (request, priority, retries) == (&other.request, &other.priority, &other.retries)
         && (retry_on, after, after_any) == (&other.retry_on, &other.after, &other.after_any)
-        && (unique, hold, tty, window) == (&other.unique, &other.hold, &other.tty, &other.window)
+        && (unique, hold, notify) == (&other.unique, &other.hold, &other.notify)
+        && (tty, window) == (&other.tty, &other.window)
         && (out_dir, checkpoint_of, by_rule) == (&other.out_dir, &other.checkpoint_of, &other.by_rule)
         && (session, one_terminal, conda, venv) == (&other.session, &other.one_terminal, &other.conda, &other.venv)
         && (gpu_arg, results, extract) == (&other.gpu_arg, &other.results, &other.extract)

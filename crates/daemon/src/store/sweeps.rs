@@ -96,6 +96,13 @@ impl Reader<'_> {
             .map_err(|source| self.fail(source))
     }
 
+    pub fn sweep_by_id(&self, id: SweepId) -> Result<Option<SweepRow>, StoreError> {
+        self.db
+            .prepare_cached(&format!("{SWEEP} WHERE n = ?1"))
+            .and_then(|mut statement| statement.query_row([id.0], sweep_row).optional())
+            .map_err(|source| self.fail(source))
+    }
+
     /// All of its jobs, repeated ones too, in the order of their submission.
     pub fn of_sweep(&self, name: &str) -> Result<Vec<JobRow>, StoreError> {
         self.jobs(&format!("{JOB} WHERE sweep = (SELECT n FROM sweeps WHERE name = ?1) ORDER BY jobs.n"), [name])

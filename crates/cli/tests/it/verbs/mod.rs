@@ -49,6 +49,7 @@ mod logs_follow;
 mod ls;
 mod man;
 mod model_rules;
+mod notify;
 mod pause;
 mod pause_gpus;
 mod projects;

@@ -29,6 +29,7 @@ use crate::ids::IdMaker;
 use crate::launch::RunSpecs;
 use crate::metrics::Metrics;
 use crate::mirrors::Mirrors;
+use crate::notify::Teller;
 use crate::pool::{LineState, Lines, Member, Pool};
 use crate::pretend;
 use crate::readings::Readings;
@@ -290,6 +291,7 @@ impl Story {
             leaves_jobs: false,
             variables: store.variables_set().expect("a database that can be read"),
             remnants,
+            teller: Teller::silent(),
             store,
         };
         // What an earlier one wrote is all there, whatever became of it.

@@ -11,6 +11,7 @@ use nexus_api::jobs::{Action, Job, JobDetail, JobQuery, JobSpec, Move, OnJobs, R
 use nexus_api::left::{CopyResults, Results};
 use nexus_api::log;
 use nexus_api::machines::{MachineAction, NewMachine, OnMachines, SetUpBegun, SetUpMachines};
+use nexus_api::notify::{Notice, Tried};
 use nexus_api::report::{Group, Tag, TagJobs};
 use nexus_api::screens::Screen;
 use nexus_api::service::{Gpu, GpuPast, Machine, OnGpus, Service, SimulatedGpus, Status, Stop};
@@ -368,6 +369,10 @@ fn config() -> Vec<Operation> {
         put("/v1/config/overrides", "override_config", "Gives keys another value until the next start")
             .takes::<Overrides>()
             .answers_done(),
+        post("/v1/notify/test", "test_notify", "Tells everybody in `[notify]` that this is a test")
+            .answers_list::<Tried>("What each of them answered.")
+            .mentions::<Notice>()
+            .or(409, "The configuration names nobody."),
     ]
 }
 
