@@ -5,7 +5,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::commands::{
     attach, cancel, completions, config, demo, doctor, edit, export, first, forget, gpus, help, history, hold, import,
     kill, logs, ls, machine, node, pause, queue, release, remove, report, rerun, restart, results, resume, run,
-    screens, service, show, simulate, start, status, stop, sweep, tag, var, wait, web, why,
+    screens, service, show, simulate, start, status, stop, sweep, tag, top, var, wait, web, why,
 };
 use crate::typed::AddArgs;
 use crate::ui::ColorWhen;
@@ -73,6 +73,7 @@ pub enum Verb {
     Gpus(gpus::GpusArgs),
     Pause(pause::PauseArgs),
     Resume(resume::ResumeArgs),
+    Top(top::TopArgs),
     Screens(screens::ScreensArgs),
     Web(web::WebArgs),
     Start(start::StartArgs),

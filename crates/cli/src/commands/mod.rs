@@ -41,6 +41,7 @@ pub mod status;
 pub mod stop;
 pub mod sweep;
 pub mod tag;
+pub mod top;
 pub mod var;
 pub mod wait;
 pub mod web;

@@ -73,6 +73,7 @@ mod sweep;
 mod sweep_life;
 mod sweep_plans;
 mod tag;
+mod top;
 mod unique;
 mod usage;
 mod var;
