@@ -5,51 +5,50 @@ use super::state::{State, View};
 
 const KEYS: &str = "\
 Move
-  arrows, j k      up and down            PgUp PgDn, Space   a page
-  Home End, g G    first and last         mouse              click chooses, wheel scrolls
-  Tab, 1 to 6      another pane; the one you are in has the most room
-
-The chosen job
+  arrows, j k     up and down             PgUp PgDn, Space   a page
+  Home End, g G   first and last          Tab, 1 to 6        another pane
+  mouse           click chooses, wheel scrolls; Shift marks text
+The chosen job (on a GPU: the job on it)
   Enter, l   its log, as it comes         w   why it waits, or how it ended
-  s          all that is known of it      a   its terminal; Ctrl+A D comes back
-  K          kill it, or take it out of the queue; asks first
-  h          hold it, or release it       r   queue it again
-  f          to the head of the queue     + - a place up, a place down
-  On a GPU they mean the job on it. On a sweep or a machine Enter shows what is known.
-
+  a          its terminal                 s   all that is known of it
+             (Ctrl+A D comes back)        r   queue it again
+  h          hold it, or release it       f   to the head of the queue
+  K          kill it, or take it out      + - a place up, a place down
+             of the queue; asks first
+A sweep, a machine
+  Enter      what is known of it
 Find
-  /          only jobs with this in their id, name, command, project or a tag; Enter keeps it, Esc drops it
-
+  /          jobs with this in id, name, command, project or a tag
+             Enter keeps the filter, Esc drops it
 Leave
-  Esc, q     back from a log or a page    q, Ctrl+C   leave top; jobs and service go on
-
+  Esc, q     back from a log or a page    q, Ctrl+C   leave; all goes on
 Colours
-  load of a GPU:   green below 10 %, yellow below 75 %, red above
-  its memory:      green below 10 %, yellow below 80 %, red above
-  To mark text with the mouse hold Shift, which most terminals understand.
+  load green below 10 %, yellow below 75 %, red above; memory 10 %, 80 %
 ";
 
 pub fn page() -> View {
     super::keys::page("keys".into(), KEYS)
 }
 
-/// What the last line has room for, the most needed first.
-pub fn line(state: &State) -> Vec<(&'static str, &'static str)> {
+/// A key, and what it does.
+type Does = (&'static str, &'static str);
+
+/// What the last line has room for, the most needed first; and what always stands there.
+pub fn line(state: &State) -> (Vec<Does>, Vec<Does>) {
+    let scroll = ("↑↓ PgUp PgDn", "scroll");
     match &state.view {
-        View::Log(log) if log.follows() => {
-            vec![("Esc", "back"), ("↑↓ PgUp PgDn", "scroll"), ("a", "attach"), ("Ctrl+C", "quit")]
-        }
-        View::Log(_) => vec![("Esc", "back"), ("↑↓ PgUp PgDn", "scroll"), ("G", "to the end"), ("Ctrl+C", "quit")],
-        View::Page { .. } => vec![("Esc", "back"), ("↑↓ PgUp PgDn", "scroll"), ("Ctrl+C", "quit")],
+        View::Log(log) if log.follows() => (vec![scroll, ("a", "attach")], vec![("Esc", "back"), ("Ctrl+C", "quit")]),
+        View::Log(_) => (vec![scroll, ("G", "to the end")], vec![("Esc", "back"), ("Ctrl+C", "quit")]),
+        View::Page { .. } => (vec![scroll], vec![("Esc", "back"), ("Ctrl+C", "quit")]),
         View::Panes => {
-            let on_it: &[(&str, &str)] = match state.focus {
+            let on_it: &[Does] = match state.focus {
                 Pane::Queue => &[("w", "why"), ("h", "hold"), ("f", "first"), ("+-", "move"), ("K", "remove")],
                 Pane::Gpus | Pane::Running => &[("Enter", "log"), ("a", "attach"), ("K", "kill"), ("w", "why")],
                 Pane::Ended => &[("Enter", "log"), ("w", "why"), ("r", "rerun")],
                 Pane::Sweeps | Pane::Machines => &[("Enter", "show")],
             };
-            let always = [("/", "filter"), ("Tab", "pane"), ("?", "all keys"), ("q", "quit")];
-            on_it.iter().copied().chain(always).collect()
+            let some = on_it.iter().copied().chain([("/", "filter"), ("Tab", "pane")]);
+            (some.collect(), vec![("?", "all keys"), ("q", "quit")])
         }
     }
 }

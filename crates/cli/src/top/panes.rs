@@ -59,12 +59,14 @@ impl Place {
 const GIVE_WAY: [Pane; 6] = [Pane::Machines, Pane::Sweeps, Pane::Ended, Pane::Gpus, Pane::Running, Pane::Queue];
 
 /// Rows that one sees of a pane at least, as long as it has a place.
-const LEAST_ROWS: usize = 2;
+fn least_rows(pane: Pane) -> usize {
+    if pane == Pane::Gpus { 4 } else { 2 }
+}
 
 /// Of these panes with so many rows each, from line `y` on.
 pub fn layout(y: u16, height: u16, panes: &[(Pane, usize)], focus: Pane) -> Vec<Place> {
     let room = usize::from(height);
-    let mut heights: Vec<usize> = panes.iter().map(|(_, rows)| FRAME + LEAST_ROWS.min(*rows)).collect();
+    let mut heights: Vec<usize> = panes.iter().map(|(pane, rows)| FRAME + least_rows(*pane).min(*rows)).collect();
     for pane in GIVE_WAY {
         if heights.iter().sum::<usize>() <= room {
             break;
@@ -145,7 +147,7 @@ mod tests {
         let heights =
             |height, focus| -> Vec<u16> { layout(1, height, &all, focus).iter().map(|place| place.height).collect() };
         assert_eq!(heights(22, Pane::Queue), [8, 4, 4, 1, 1, 4]);
-        assert_eq!(heights(22, Pane::Machines), [10, 4, 4, 1, 4, 1][..].iter().map(|h| *h).collect::<Vec<u16>>());
+        assert_eq!(heights(22, Pane::Machines), [8, 4, 4, 1, 4, 1]);
         assert_eq!(heights(13, Pane::Gpus).iter().sum::<u16>(), 13);
     }
 

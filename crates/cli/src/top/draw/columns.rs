@@ -18,6 +18,7 @@ const LEAST_LAST: usize = 16;
 
 pub struct Columns {
     columns: Vec<Column>,
+    least_last: usize,
 }
 
 pub struct Column {
@@ -25,7 +26,8 @@ pub struct Column {
     cells: Vec<Line<'static>>,
     most: usize,
     right: bool,
-    spare: bool,
+    /// How early it goes where room is short; none = never.
+    spare: Option<u8>,
 }
 
 /// One text in one colour, on one line.
@@ -35,7 +37,7 @@ pub fn cell(content: &str, style: Style) -> Line<'static> {
 
 impl Column {
     pub fn new(head: &str, cells: Vec<Line<'static>>) -> Column {
-        Column { head: head.into(), cells, most: usize::MAX, right: false, spare: false }
+        Column { head: head.into(), cells, most: usize::MAX, right: false, spare: None }
     }
 
     /// As wide as this, and no wider.
@@ -48,9 +50,9 @@ impl Column {
         Column { right: true, ..self }
     }
 
-    /// The first to go.
-    pub fn spare(self) -> Column {
-        Column { spare: true, ..self }
+    /// It goes where room is short, and of several the one with the smallest number.
+    pub fn spare(self, turn: u8) -> Column {
+        Column { spare: Some(turn), ..self }
     }
 
     fn is_empty(&self) -> bool {
@@ -65,7 +67,12 @@ impl Column {
 
 impl Columns {
     pub fn new(columns: Vec<Column>) -> Columns {
-        Columns { columns }
+        Columns { columns, least_last: LEAST_LAST }
+    }
+
+    /// What stands in the last column is short.
+    pub fn least_last(self, least_last: usize) -> Columns {
+        Columns { least_last, ..self }
     }
 
     /// Heads on the first line, rows below. `chosen` is one of the rows.
@@ -96,9 +103,10 @@ impl Columns {
             place += 1;
             place > last || !column.is_empty()
         });
-        while self.last_width(columns) < LEAST_LAST.min(self.columns.last().map_or(0, Column::width)) {
-            let Some(spare) = self.columns.iter().rposition(|column| column.spare) else { break };
-            self.columns.remove(spare);
+        while self.last_width(columns) < self.least_last.min(self.columns.last().map_or(0, Column::width)) {
+            let spared = self.columns.iter().enumerate().filter_map(|(at, column)| Some((column.spare?, at)));
+            let Some((_, at)) = spared.min() else { break };
+            self.columns.remove(at);
         }
     }
 
@@ -187,11 +195,13 @@ mod tests {
         let columns = || {
             vec![
                 column("ID", ["abc", "def"]),
-                column("PROJECT", ["nlp", "vision"]).spare(),
+                column("PROJECT", ["nlp", "vision"]).spare(1),
+                column("PID", ["12", "345"]).right().spare(2),
                 column("COMMAND", ["a command of some length", "b"]),
             ]
         };
-        assert_eq!(drawn(40, columns())[1], "abc  nlp      a command of some length");
+        assert_eq!(drawn(50, columns())[1], "abc  nlp      12  a command of some length");
+        assert_eq!(drawn(28, columns())[1], "abc   12  a command of some…");
         assert_eq!(drawn(22, columns())[1], "abc  a command of som…");
     }
 

@@ -14,14 +14,20 @@ use crate::render::{place, text};
 /// One letter of a chart, in milliseconds: a few readings.
 const SPAN_MS: i64 = 12_000;
 
-/// From so many columns on there is room for long bars.
-const WIDE: u16 = 110;
+/// Letters of bars and charts, and of the model, by how much room there is.
+fn sizes(width: u16) -> (usize, usize, usize) {
+    match width {
+        0..100 => (6, 10, 12),
+        100..130 => (10, 20, 20),
+        _ => (16, 25, 30),
+    }
+}
 
 pub fn columns(sight: &Sight, from: usize, count: usize) -> Columns {
     let look = sight.look;
     let all: Vec<(&Machine, &Gpu)> = sight.state.known.gpus().skip(from).take(count).collect();
     let several = sight.state.known.machines().len() > 1;
-    let (bars, charts) = if sight.width >= WIDE { (14, 20) } else { (8, 10) };
+    let (bars, charts, letters) = sizes(sight.width);
     // Where nothing can be read there is nothing to draw: its size stands beside its name then.
     let is_read = sight.state.known.gpus().any(|(_, gpu)| gpu.used_mib.is_some() || gpu.load_percent.is_some());
     let index = |machine: &Machine, gpu: &Gpu| match several {
@@ -41,7 +47,7 @@ pub fn columns(sight: &Sight, from: usize, count: usize) -> Columns {
     let minutes = i64::try_from(charts).unwrap_or(0) * SPAN_MS / 60_000;
     Columns::new(vec![
         Column::new("GPU", each(&|machine, gpu| cell(&index(machine, gpu), look.strong()))).most(20),
-        Column::new("MODEL", each(&|_, gpu| cell(&model(gpu), look.plain()))).most(20),
+        Column::new("MODEL", each(&|_, gpu| cell(&model(gpu), look.plain()))).most(if is_read { letters } else { 24 }),
         Column::new(
             "TEMP",
             each(&|_, gpu| cell(&or_nothing(gpu.temperature_c.map(|c| format!("{c}°C"))), look.time())),
@@ -49,7 +55,7 @@ pub fn columns(sight: &Sight, from: usize, count: usize) -> Columns {
         .right(),
         Column::new("POWER", each(&|_, gpu| cell(&or_nothing(gpu.power_w.map(|w| format!("{w}W"))), look.time())))
             .right()
-            .spare(),
+            .spare(1),
         Column::new("LOAD", each(&|_, gpu| cell(&load(gpu, bars), load_style(gpu)))),
         Column::new(
             "MEMORY",
@@ -57,9 +63,10 @@ pub fn columns(sight: &Sight, from: usize, count: usize) -> Columns {
         ),
         Column::new(&format!("LAST {minutes}m"), each(&|machine, gpu| cell_as_is(past(machine, gpu), load_style(gpu))))
             .most(charts)
-            .spare(),
+            .spare(2),
         Column::new("JOBS", each(&|_, gpu| on_it(gpu, sight))),
     ])
+    .least_last(12)
 }
 
 /// Blanks of a chart are part of it.

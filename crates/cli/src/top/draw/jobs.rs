@@ -26,11 +26,11 @@ pub fn running(sight: &Sight, jobs: &[&Job]) -> Columns {
         Column::new("ON", each(&on, look.plain())).most(24),
         Column::new("STATE", each(&|job| not_running(job, sight), look.state())).most(30),
         Column::new("TIME", each(&|job| ran(job, sight), look.time())).right(),
-        Column::new("ENDS", each(&ends, look.time())).spare(),
-        Column::new("PID", each(&pid, look.plain())).right().spare(),
+        Column::new("ENDS", each(&ends, look.time())).spare(4),
+        Column::new("PID", each(&pid, look.plain())).right().spare(1),
         Column::new("PROJECT", each(&|job| job.project.clone().unwrap_or_default(), look.plain()))
             .most(PROJECT)
-            .spare(),
+            .spare(2),
         Column::new("NAME", each(&|job| job.name.clone().unwrap_or_default(), look.plain())).most(NAME),
         Column::new("COMMAND", each(&|job| job.command.clone(), look.plain())),
     ])
@@ -48,11 +48,11 @@ pub fn queue(sight: &Sight, jobs: &[&Job]) -> Columns {
         Column::new("PRIO", each(&priority, look.plain())).right(),
         Column::new("WAITS BECAUSE", each(&|job| waits(job, sight), look.state()))
             .most(usize::from(sight.width) * 45 / 100),
-        Column::new("START", each(&|job| expected::start(job, now), look.time())).spare(),
+        Column::new("START", each(&|job| expected::start(job, now), look.time())).spare(4),
         Column::new("PROJECT", each(&|job| job.project.clone().unwrap_or_default(), look.plain()))
             .most(PROJECT)
-            .spare(),
-        Column::new("NAME", each(&|job| job.name.clone().unwrap_or_default(), look.plain())).most(NAME).spare(),
+            .spare(2),
+        Column::new("NAME", each(&|job| job.name.clone().unwrap_or_default(), look.plain())).most(NAME).spare(3),
         Column::new("COMMAND", each(&|job| job.command.clone(), look.plain())),
     ])
 }
@@ -67,11 +67,11 @@ pub fn ended(sight: &Sight, jobs: &[&Job]) -> Columns {
         Column::new("STATE", state).most(28),
         Column::new("TIME", each(&|job| ran(job, sight), look.time())).right(),
         Column::new("ENDED", each(&at, look.time())),
-        Column::new("ON", each(&on, look.plain())).most(24).spare(),
+        Column::new("ON", each(&on, look.plain())).most(24).spare(1),
         Column::new("PROJECT", each(&|job| job.project.clone().unwrap_or_default(), look.plain()))
             .most(PROJECT)
-            .spare(),
-        Column::new("NAME", each(&|job| job.name.clone().unwrap_or_default(), look.plain())).most(NAME).spare(),
+            .spare(2),
+        Column::new("NAME", each(&|job| job.name.clone().unwrap_or_default(), look.plain())).most(NAME).spare(3),
         Column::new("COMMAND", each(&|job| job.command.clone(), look.plain())),
     ])
 }

@@ -217,8 +217,9 @@ fn about(sight: &Sight, place: &Place) -> Vec<Span<'static>> {
     }
     let some = words.into_iter().filter(|(content, _)| !content.is_empty());
     let mut spans: Vec<Span> =
-        some.flat_map(|(content, style)| [Span::raw(" "), Span::styled(content, style)]).collect();
+        some.flat_map(|(content, style)| [Span::raw("  "), Span::styled(content, style)]).skip(1).collect();
     if !spans.is_empty() {
+        spans.insert(0, Span::raw(" "));
         spans.push(Span::raw(" "));
     }
     spans
@@ -296,19 +297,20 @@ fn bottom(sight: &Sight, area: Rect, buffer: &mut Buffer, cursor: &mut Option<(u
     buffer.set_line(0, y, &clipped(&line, room), area.width);
 }
 
-/// As many as there is room for.
+/// As many as there is room for; how to get help and how to leave always.
 fn keys(sight: &Sight, room: usize) -> Line<'static> {
-    let mut spans: Vec<Span> = Vec::new();
-    let mut used = 0;
-    for (key, does) in help::line(sight.state) {
-        let wide = text::width(key) + 1 + text::width(does) + 2;
-        if used + wide > room {
-            break;
-        }
-        used += wide;
-        spans.extend([Span::styled(key, sight.look.strong()), Span::styled(format!(" {does}  "), sight.look.faint())]);
-    }
-    Line::from(spans)
+    let (some, always) = help::line(sight.state);
+    let wide = |(key, does): &(&str, &str)| text::width(key) + 1 + text::width(does) + 2;
+    let mut left = room.saturating_sub(always.iter().map(wide).sum());
+    let fits = some.into_iter().take_while(|pair| {
+        let fits = wide(pair) <= left;
+        left = left.saturating_sub(wide(pair));
+        fits
+    });
+    let spans = fits.chain(always).flat_map(|(key, does)| {
+        [Span::styled(key, sight.look.strong()), Span::styled(format!(" {does}  "), sight.look.faint())]
+    });
+    Line::from(spans.collect::<Vec<_>>())
 }
 
 /// What stands in a buffer, line by line, without blanks at their ends.

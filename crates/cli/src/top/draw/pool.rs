@@ -29,7 +29,7 @@ pub fn sweeps(sight: &Sight, from: usize, count: usize) -> Columns {
         Column::new("DONE", each(&done, look.good())),
         Column::new("JOBS", each(&|sweep| sweep::states(&sweep.states), look.queue())).most(30),
         Column::new("", each(&stopped, look.error())),
-        Column::new("ENDS", each(&ends, look.time())).spare(),
+        Column::new("ENDS", each(&ends, look.time())).spare(2),
         Column::new("COMMAND", each(&|sweep| sweep.command.clone(), look.plain())),
     ])
 }
@@ -62,9 +62,9 @@ pub fn machines(sight: &Sight, from: usize, count: usize) -> Columns {
     Columns::new(vec![
         Column::new("MACHINE", each(&|machine| machine.name.clone(), look.strong())).most(24),
         Column::new("STATE", all.iter().map(state).collect()),
-        Column::new("CLASS", each(&|machine| pool(machine).class.unwrap_or_default(), look.plain())).most(14).spare(),
+        Column::new("CLASS", each(&|machine| pool(machine).class.unwrap_or_default(), look.plain())).most(14).spare(2),
         Column::new("GPUS", each(&gpus, look.plain())).most(30),
-        Column::new("CPUS", each(&cpus, look.plain())).right().spare(),
+        Column::new("CPUS", each(&cpus, look.plain())).right().spare(1),
         Column::new("ON IT", each(&jobs, look.id())),
         Column::new("", each(&about, look.state())),
     ])

@@ -155,7 +155,7 @@ fn ten_thousand_wait_and_one_sees_which() {
     state.look_at(Pane::Queue);
     state.step(50);
     let shown = drawn(&mut state);
-    assert!(shown.contains("3 Queue  10000 jobs pending, 1 held [PAUSED] rows "), "{shown}");
+    assert!(shown.contains("3 Queue  10000 jobs pending, 1 held  [PAUSED]  rows "), "{shown}");
     assert!(shown.contains(" 51  q"), "{shown}");
     // The end of what is known is near: the next page is wanted, and no other.
     state.step(40);
@@ -251,7 +251,12 @@ fn a_log_and_a_page_lie_over_all() {
     keys::press(&mut state, Input::Escape);
     keys::press(&mut state, Input::Char('?'));
     let shown = drawn(&mut state);
-    assert!(shown.contains("Enter, l   its log") && shown.contains("leave top; jobs and service go on"), "{shown}");
+    assert!(
+        shown.contains("Enter, l   its log")
+            && shown.contains("leave; all goes on")
+            && shown.contains("memory 10 %, 80 %"),
+        "{shown}"
+    );
     assert!(shown.lines().all(|line| super::text::width(line) <= 80), "{shown}");
 }
 

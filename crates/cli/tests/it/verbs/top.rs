@@ -94,7 +94,7 @@ fn what_one_looks_for_is_found_and_explained() {
     ann.key("Escape").sees("echo other");
     ann.types("4").key("Enter").sees("Parameters:");
     ann.key("Escape").sees("3 Queue");
-    ann.types("?").sees("leave top; jobs and service go on");
+    ann.types("?").sees("leave; all goes on");
     ann.key("Escape").sees("3 Queue");
     ann.types("5").sees("there is no other machine than this one");
     ann.key("C-c").sees("left with 0");
@@ -163,7 +163,7 @@ fn ten_thousand_wait_and_all_is_quick() {
     nexus.ok(&["import", &file.to_string_lossy()]);
     let ann = nexus.in_tmux(SMALL, &[], &["top"]);
     let screen = ann.sees("--seed 0");
-    assert!(line(&screen, "3 Queue").contains("10000 jobs pending [PAUSED]"), "{screen}");
+    assert!(line(&screen, "3 Queue").contains("10000 jobs pending  [PAUSED]"), "{screen}");
     assert!(line(&screen, "--seed 0").contains("queue paused"), "{screen}");
     ann.types("3");
     // What is read grows as one goes on.
