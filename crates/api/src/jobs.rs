@@ -569,7 +569,7 @@ pub struct JobQuery {
     pub tag: Option<String>,
     pub sweep: Option<String>,
     pub name: Option<String>,
-    /// Only those whose id, name or command contains this, in any case of letters.
+    /// Only those whose id, name, command, project or a tag of theirs contains this, in any case of letters.
     pub contains: Option<String>,
     /// A page of them, at most `limit`: those that wait in the order of the queue, ended ones the newest first. Empty =
     /// the first; the header `nexus-cursor` of the answer, where there is one, is that of the next.

@@ -4,8 +4,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
     attach, cancel, completions, config, demo, doctor, edit, export, first, forget, gc, gpus, help, history, hold,
-    import, kill, logs, ls, machine, node, notify, pause, queue, release, remove, report, rerun, restart, results, resume, run,
-    screens, service, show, simulate, start, status, stop, sweep, tag, unit, var, wait, web, why,
+    import, kill, logs, ls, machine, node, notify, pause, queue, release, remove, report, rerun, restart, results,
+    resume, run, screens, service, show, simulate, start, status, stop, sweep, tag, top, unit, var, wait, web, why,
 };
 use crate::typed::AddArgs;
 use crate::ui::ColorWhen;
@@ -74,6 +74,7 @@ pub enum Verb {
     Gpus(gpus::GpusArgs),
     Pause(pause::PauseArgs),
     Resume(resume::ResumeArgs),
+    Top(top::TopArgs),
     Screens(screens::ScreensArgs),
     Web(web::WebArgs),
     Start(start::StartArgs),

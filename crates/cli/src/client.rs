@@ -12,7 +12,7 @@ use nexus_api::edit::{JobEdit, JobEdited, QueueEdit, QueueEdited, QueueText};
 use nexus_api::gc::{Collect, Collected};
 use nexus_api::history_import::TakenOver;
 use nexus_api::import::{Import, Imported, Watch, Watched, Watching};
-use nexus_api::jobs::{Action, Job, JobDetail, JobQuery, JobSpec, OnJobs, Rerun, Submitted};
+use nexus_api::jobs::{Action, Job, JobDetail, JobQuery, JobSpec, Move, OnJobs, Rerun, Submitted};
 use nexus_api::left::{CopyResults, Results};
 use nexus_api::log::{self, Place};
 use nexus_api::machines::{MachineAction, NewMachine, OnMachines, SetUpBegun, SetUpMachines};
@@ -20,7 +20,7 @@ use nexus_api::notify::Tried;
 use nexus_api::paths::Home;
 use nexus_api::report::{By, Group, Tag, TagJobs};
 use nexus_api::screens::Screen;
-use nexus_api::service::{Gpu, Machine, OnGpus, Service, SimulatedGpus, Status, Stop};
+use nexus_api::service::{Gpu, GpuPast, Machine, OnGpus, Service, SimulatedGpus, Status, Stop};
 use nexus_api::sweeps::{NewSweep, Sweep, SweepQueued};
 use nexus_api::variables::{SetVariable, Variable};
 use nexus_api::web::{Web, WebOn};
@@ -68,6 +68,11 @@ impl Client {
 
     pub async fn jobs(&self, query: &JobQuery) -> Result<Vec<Job>, CliError> {
         self.get(&asked("/v1/jobs", None, query)).await
+    }
+
+    /// A page of jobs that wait, or of ended ones, and the cursor of the next.
+    pub async fn page(&self, query: &JobQuery) -> Result<(Vec<Job>, Option<String>), CliError> {
+        self.get_page(&asked("/v1/jobs", None, query)).await
     }
 
     /// Sums over the jobs of a query.
@@ -171,6 +176,11 @@ impl Client {
     /// Deletes what nobody needs any more, or tells what that would be.
     pub async fn collect(&self, wish: &Collect) -> Result<Collected, CliError> {
         self.post("/v1/gc", wish).await
+    }
+
+    /// Puts a waiting job before another, or behind all.
+    pub async fn move_job(&self, id: &str, to: &Move) -> Result<Job, CliError> {
+        self.post(&format!("/v1/jobs/{}/move", encode(id)), to).await
     }
 
     /// The queue as text, or one job of it.
@@ -277,6 +287,11 @@ impl Client {
         self.get("/v1/gpus").await
     }
 
+    /// Load and memory of the last quarter of an hour.
+    pub async fn past_readings(&self) -> Result<Vec<GpuPast>, CliError> {
+        self.get("/v1/gpus/readings").await
+    }
+
     /// All of them or none; the GPUs as they are then.
     pub async fn pause_gpus(&self, on: &OnGpus, paused: bool) -> Result<Vec<Gpu>, CliError> {
         self.post(if paused { "/v1/gpus/pause" } else { "/v1/gpus/resume" }, on).await
@@ -348,6 +363,11 @@ impl Client {
     pub async fn events(&self) -> Result<Events, CliError> {
         Ok(Events::new(self.stream("/v1/events").await?))
     }
+
+    /// The same, with each reading of GPUs.
+    pub async fn events_and_readings(&self) -> Result<Events, CliError> {
+        Ok(Events::new(self.stream("/v1/events?readings=true").await?))
+    }
 }
 
 /// A path that asks for the jobs of a query.
@@ -362,6 +382,8 @@ fn asked(of: &str, first: Option<(&str, &str)>, query: &JobQuery) -> String {
         ("tag", query.tag.as_deref()),
         ("sweep", query.sweep.as_deref()),
         ("name", query.name.as_deref()),
+        ("contains", query.contains.as_deref()),
+        ("cursor", query.cursor.as_deref()),
         ("expected", query.expected.then_some("true")),
     ];
     parameters.extend(first.map(|(name, value)| (name, Some(value))));

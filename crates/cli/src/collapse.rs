@@ -35,6 +35,11 @@ impl Collapse {
         finished
     }
 
+    /// What stands on the last line so far.
+    pub fn line(&self) -> &[u8] {
+        &self.line
+    }
+
     /// What stands on the last line.
     pub fn finish(self) -> Vec<u8> {
         self.line

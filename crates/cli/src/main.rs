@@ -23,10 +23,12 @@ mod narrow;
 mod on_gpus;
 mod render;
 mod resolve;
+mod secrets;
 mod signals;
 mod snapshot;
 mod start;
 mod stay;
+mod top;
 mod typed;
 mod ui;
 mod unit;
@@ -166,6 +168,7 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
         Verb::Pause(args) => pause::run(args, app).await,
         Verb::Resume(args) => resume::run(args, app).await,
         Verb::Screens(args) => commands::screens::run(args, app).await,
+        Verb::Top(args) => commands::top::run(args, app).await,
         Verb::Web(args) => commands::web::run(args, app).await,
         Verb::ServiceView => commands::service_view::run(app).await,
         Verb::Start(args) => commands::start::run(args, app).await,
@@ -196,6 +199,7 @@ fn report(error: &CliError, ui: &Ui) -> ExitCode {
 
 /// A panic is a bug and says so with its own exit code.
 fn bug(panic: &std::panic::PanicHookInfo<'_>) {
+    top::restore();
     attach::restore();
     let told = error::Told {
         error: "nexus failed; this is a bug".into(),

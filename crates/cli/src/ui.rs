@@ -159,6 +159,12 @@ fn paint(color: ColorWhen, choice: impl FnOnce() -> anstream::ColorChoice) -> Pa
     Paint { on }
 }
 
+/// What is drawn on the terminal, for one who has all of it.
+pub fn to_terminal(bytes: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes).and_then(|()| out.flush())
+}
+
 /// Columns and rows of the terminal, if there is one.
 pub fn window() -> Option<(u16, u16)> {
     let size = |fd: &dyn std::os::fd::AsFd| rustix::termios::tcgetwinsize(fd.as_fd()).ok();

@@ -18,6 +18,7 @@ mod socket;
 mod ssh;
 mod stir;
 mod terminal;
+mod tmux;
 pub mod trace;
 mod typist;
 mod web;
@@ -40,6 +41,7 @@ pub use slurm::{Call, Cluster, Fault, Slurm};
 pub use socket::request;
 pub use ssh::SshHosts;
 pub use stir::stir;
+pub use tmux::Tmux;
 pub use typist::Typist;
 pub use web::{Answer, Web};
 

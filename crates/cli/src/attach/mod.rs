@@ -19,8 +19,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep};
 
 use self::keys::Keys;
-use self::raw::RawTerminal;
-pub use self::raw::restore;
+pub use self::raw::{CALM, LEAVE_ALTERNATE, RawTerminal, restore};
 use crate::client::{Body, Client, Terminal};
 use crate::error::CliError;
 use crate::ui::{self, Ui};

@@ -68,6 +68,13 @@ impl Client {
         read(path, response).await
     }
 
+    /// The same of a list that comes in pages, with the cursor of the next.
+    pub(super) async fn get_page<T: DeserializeOwned>(&self, path: &str) -> Result<(T, Option<String>), CliError> {
+        let response = self.send(Method::GET, path, Bytes::new()).await?;
+        let next = response.headers().get("nexus-cursor").and_then(|next| next.to_str().ok()).map(String::from);
+        Ok((read(path, response).await?, next))
+    }
+
     pub(super) async fn post<B: Serialize, T: DeserializeOwned>(&self, path: &str, body: &B) -> Result<T, CliError> {
         let response = self.send(Method::POST, path, json(body)).await?;
         read(path, response).await

@@ -26,6 +26,7 @@ const FIRST_PAGE: &[(&str, &str)] = &[
     ("wait <id>", "wait until a job has ended"),
     ("pause / resume", "stop starting jobs / go on; with GPUs: there alone"),
     ("gpus", "show GPUs and who uses them"),
+    ("top", "live dashboard: watch, filter, hold, kill, read logs"),
     ("web", "print a link to the web page"),
     ("stop / restart", "the service and its jobs / the service alone"),
     ("config", "show the configuration (config edit: change it)"),

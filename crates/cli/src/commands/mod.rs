@@ -44,6 +44,7 @@ pub mod status;
 pub mod stop;
 pub mod sweep;
 pub mod tag;
+pub mod top;
 pub mod unit;
 pub mod var;
 pub mod wait;

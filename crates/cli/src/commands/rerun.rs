@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use jiff::Zoned;
-use nexus_api::env::{Env, looks_secret};
 use nexus_api::jobs::{Rerun, State};
 
 use crate::app::App;
@@ -11,6 +10,7 @@ use crate::chosen;
 use crate::error::{CliError, Refused};
 use crate::render::prospect;
 use crate::render::reason::Capacity;
+use crate::secrets;
 
 /// Queue jobs again
 ///
@@ -52,11 +52,8 @@ pub async fn run(args: RerunArgs, app: &App) -> Result<ExitCode, CliError> {
         let error = format!("nothing of {} has failed", args.selectors.join(" "));
         return Err(Refused { error, why: None, hint: Some("nexus rerun without --failed".into()) }.into());
     }
-    let secrets: Env = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, _)| looks_secret(name))
-        .collect();
-    let submitted = client.rerun(&Rerun { ids: chosen::ids(&jobs), secrets, resume: args.resume }).await?;
+    let wish = Rerun { ids: chosen::ids(&jobs), secrets: secrets::of_caller(), resume: args.resume };
+    let submitted = client.rerun(&wish).await?;
     if args.json {
         app.ui.json(&submitted)?;
     } else if args.quiet || !app.ui.out_is_terminal() {

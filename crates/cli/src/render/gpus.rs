@@ -7,8 +7,8 @@ use super::paint::Paint;
 use super::{place, slurm, text};
 
 /// Percentages from which a value is medium, and high.
-const LOAD_STEPS: (u64, u64) = (10, 75);
-const MEMORY_STEPS: (u64, u64) = (10, 80);
+pub const LOAD_STEPS: (u64, u64) = (10, 75);
+pub const MEMORY_STEPS: (u64, u64) = (10, 80);
 
 /// `[0] RTX 3090 | 71°C,  97 % | 20012 / 24576 MB | abc ann:python/4312(19800M)`
 pub fn gpus(machines: &[Machine], paint: Paint) -> String {

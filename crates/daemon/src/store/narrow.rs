@@ -9,7 +9,7 @@ pub struct Narrow {
     pub tag: Option<String>,
     pub sweep: Option<String>,
     pub name: Option<String>,
-    /// In the id, the name or the command, in any case of letters.
+    /// In the id, the name, the command, the project or a tag, in any case of letters.
     pub contains: Option<String>,
 }
 
@@ -21,8 +21,8 @@ impl Narrow {
             && same(&self.sweep, &row.spec.sweep)
             && self.tag.as_ref().is_none_or(|tag| row.tags.contains(tag))
             && self.contains.as_ref().is_none_or(|text| {
-                let texts = [Some(&row.id), row.spec.name.as_ref(), Some(&row.command)];
-                texts.into_iter().flatten().any(|has| lower(has).contains(&lower(text)))
+                let texts = [Some(&row.id), row.spec.name.as_ref(), Some(&row.command), row.spec.project.as_ref()];
+                texts.into_iter().flatten().chain(&row.tags).any(|has| lower(has).contains(&lower(text)))
             })
     }
 
@@ -38,7 +38,9 @@ impl Narrow {
             }),
             contains.as_ref().map(|text| {
                 let like = format!("LIKE {} ESCAPE '!'", literal(&format!("%{}%", escaped(text))));
-                format!("AND (jobs.id {like} OR jobs.name {like} OR jobs.command {like})")
+                let tagged = format!("jobs.n IN (SELECT n FROM tags WHERE tag {like})");
+                let own = ["id", "name", "command", "project"].map(|column| format!("jobs.{column} {like}"));
+                format!("AND ({} OR {tagged})", own.join(" OR "))
             }),
         ];
         conditions.into_iter().flatten().collect::<Vec<_>>().join(" ")

@@ -73,6 +73,8 @@ fn jobs_are_found_by_what_they_contain() {
     assert_eq!(found(&one), one);
     assert_eq!(found("%25"), other, "a sign that stands for others stood for all");
     assert_eq!(found("_ig"), "");
+    let marked = nexus.add_with(&["--project", "Nlp", "--tag", "night-shift"], "true");
+    assert_eq!((found("nLP"), found("SHIFT")), (marked.clone(), marked));
     assert_eq!(ids(&json!(all(&web, "/v1/jobs?state=pending&contains=TRAIN", 5))), [other]);
 }
 

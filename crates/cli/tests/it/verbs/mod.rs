@@ -76,6 +76,7 @@ mod sweep;
 mod sweep_life;
 mod sweep_plans;
 mod tag;
+mod top;
 mod unique;
 mod unit;
 mod usage;
