@@ -209,6 +209,9 @@ fn a_key_that_waits_for_a_restart_is_kept_until_then_and_no_other() {
             "memlock" | "max_size" | "ignore_below" => "\"7MB\"",
             "shell" | "prelude" | "runner" => "\"x\"",
             "csv_gpu_arg" => "\"--x\"",
+            "webhooks" => "[\"https://x.org/x\"]",
+            "on" => "[]",
+            "template" => "'[\"{text}\"]'",
             _ => "\"7s\"",
         };
         let old = Config::default();
