@@ -211,6 +211,9 @@ fn a_key_that_waits_for_a_restart_is_kept_until_then_and_no_other() {
             "shell" | "prelude" | "runner" => "\"x\"",
             "csv_gpu_arg" => "\"--x\"",
             "jobs" => "\"7d\"",
+            "webhooks" => "[\"https://x.org/x\"]",
+            "on" => "[]",
+            "template" => "'[\"{text}\"]'",
             _ => "\"7s\"",
         };
         let old = Config::default();
