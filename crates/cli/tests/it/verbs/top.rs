@@ -123,7 +123,7 @@ fn a_log_is_followed_and_a_terminal_attached_to() {
     ann.types("G").misses("<hello>");
     nexus.ok(&["kill", &id]);
     ann.sees(&format!("log of {id}, killed {id} on GPU 0"));
-    ann.key("Escape").sees("3 Queue");
+    ann.key("Escape").sees("killed (user)");
     ann.types("6").sees("r rerun");
     ann.types("a").sees(&format!("error: job {id} cannot be attached to: it has ended"));
     ann.types("q").sees("left with 0");
