@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn what_means_nothing_does_nothing() {
-        for bytes in [&b"\x1b[<0;1;1m"[..], b"\x1b[200~", b"\x1b[?1;2c", b"\x1b[<0;x;1M", b"\xff", b"\0"] {
+        for bytes in [&b"\x1b[<0;1;1m"[..], b"\x1b[200~", b"\x1b[?1;2c", b"\x1b[<0;;1M", b"\xff", b"\0"] {
             assert_eq!(read(&[bytes]), [], "{bytes:?}");
         }
         let endless = [b"\x1b[".as_slice(), &[b'1'; 100]].concat();

@@ -62,11 +62,7 @@ pub fn plain(text: &str) -> String {
         match letters.next() {
             Some('[') => drop(letters.find(|c| ('@'..='~').contains(c))),
             // A title or a link: up to its bell, or to the escape of its end, whose backslash goes too.
-            Some(']') => {
-                if letters.find(|c| matches!(c, '\x07' | '\x1b')) == Some('\x1b') {
-                    letters.next();
-                }
-            }
+            Some(']') if letters.find(|c| matches!(c, '\x07' | '\x1b')) == Some('\x1b') => drop(letters.next()),
             _ => {}
         }
     }

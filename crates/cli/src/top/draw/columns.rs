@@ -200,7 +200,7 @@ mod tests {
                 column("COMMAND", ["a command of some length", "b"]),
             ]
         };
-        assert_eq!(drawn(50, columns())[1], "abc  nlp      12  a command of some length");
+        assert_eq!(drawn(50, columns())[1], "abc  nlp       12  a command of some length");
         assert_eq!(drawn(28, columns())[1], "abc   12  a command of some…");
         assert_eq!(drawn(22, columns())[1], "abc  a command of som…");
     }

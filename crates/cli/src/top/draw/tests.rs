@@ -79,21 +79,72 @@ fn drawn(state: &mut State) -> String {
     lines(terminal(state, Look { on: false }).backend().buffer()).join("\n")
 }
 
+/// What stands above the blank lines, and the last line.
+fn parts(shown: &str) -> (&str, &str) {
+    let (above, below) = shown.split_once("\n\n").expect("there is room to spare");
+    (above, below.trim_start_matches('\n'))
+}
+
+const KEYS: &str = "Enter log  a attach  K kill  w why  / filter  Tab pane  ? all keys  q quit";
+
 #[test]
 fn all_of_it_in_80_columns() {
-    let mut state = busy(80, 24);
+    let shown = drawn(&mut busy(80, 24));
+    assert_eq!(shown.lines().count(), 24);
+    assert_eq!(parts(&shown).1, KEYS);
     assert_eq!(
-        drawn(&mut state),
+        parts(&shown).0,
         "\
 nexus box01  25 jobs completed, 2 failed                                17:45:00
-"
+── 1 GPUs ──────────────────────────────────────────────────────────────────────
+GPU  MODEL     TEMP  LOAD         MEMORY           LAST 2m     JOBS
+0    RTX 3090  71°C  ██████  97%  █████░ 19.5/24G  ▅▅▆▆▇▇▇███  abc
+1    RTX 3090  34°C  ░░░░░░   0%  ░░░░░░  0.7/24G              in use outside n…
+── 2 Running  1 job ────────────────────────────────────────────────────────────
+ID   ON       TIME  ENDS    NAME          COMMAND
+abc  GPU 0  2h 15m  ~19:00  日本語モデル  python train.py
+── 3 Queue  3 jobs pending, 1 held ─────────────────────────────────────────────
+POS  ID   WAITS BECAUSE                COMMAND
+  1  qa0  needs 1 GPU: 2 held by jobs  python train.py --seed 0
+  2  qb1  needs 1 GPU: 2 held by jobs  python train.py --seed 1
+     hld  held                         python train.py
+── 4 Sweeps ────────────────────────────────────────────────────────────────────
+NAME     DONE             JOBS      ENDS   COMMAND
+lr-grid  █░░░░░░░░░  10%  2R 7Q 1F  18:30  train --lr {lr} --seed {seed}
+── 6 Ended  the newest first ───────────────────────────────────────────────────
+ID   STATE              TIME  ENDED  ON     COMMAND
+bad  failed (exit 1)  2m 10s  15:32  GPU 0  python train.py"
     );
 }
 
 #[test]
 fn all_of_it_in_120_columns() {
-    let mut state = busy(120, 40);
-    assert_eq!(drawn(&mut state), "");
+    let shown = drawn(&mut busy(120, 40));
+    assert_eq!(shown.lines().count(), 40);
+    assert_eq!(parts(&shown).1, KEYS);
+    assert_eq!(
+        parts(&shown).0,
+        "\
+nexus box01  25 jobs completed, 2 failed                                                                        17:45:00
+── 1 GPUs ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+GPU  MODEL     TEMP  POWER  LOAD             MEMORY               LAST 4m               JOBS
+0    RTX 3090  71°C   342W  █████████▌  97%  ████████░░ 19.5/24G  ▁▁▂▂▃▃▃▄▄▅▅▅▆▆▇▇▇███  abc
+1    RTX 3090  34°C         ░░░░░░░░░░   0%  ░░░░░░░░░░  0.7/24G                        in use outside nexus (pid 4312 …
+── 2 Running  1 job ────────────────────────────────────────────────────────────────────────────────────────────────────
+ID   ON       TIME  ENDS     PID  NAME          COMMAND
+abc  GPU 0  2h 15m  ~19:00  4312  日本語モデル  python train.py
+── 3 Queue  3 jobs pending, 1 held ─────────────────────────────────────────────────────────────────────────────────────
+POS  ID   WAITS BECAUSE                COMMAND
+  1  qa0  needs 1 GPU: 2 held by jobs  python train.py --seed 0
+  2  qb1  needs 1 GPU: 2 held by jobs  python train.py --seed 1
+     hld  held                         python train.py
+── 4 Sweeps ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+NAME     DONE             JOBS      ENDS   COMMAND
+lr-grid  █░░░░░░░░░  10%  2R 7Q 1F  18:30  train --lr {lr} --seed {seed}
+── 6 Ended  the newest first ───────────────────────────────────────────────────────────────────────────────────────────
+ID   STATE              TIME  ENDED  ON     COMMAND
+bad  failed (exit 1)  2m 10s  15:32  GPU 0  python train.py"
+    );
 }
 
 #[test]
