@@ -344,21 +344,7 @@ impl Problem {
             Problem::OwnMachine => "nexus machine pause local keeps jobs off it".into(),
             Problem::Unreachable { machine, .. } => format!("nexus machine show {machine}"),
             Problem::NoSuchGpus { .. } => "nexus gpus".into(),
-            Problem::WrongState { id, verb, state, .. } => match (verb.as_str(), state) {
-                ("kill", State::Held | State::Queued) => format!("nexus remove {id}"),
-                ("remove" | "hold" | "first", State::Starting | State::Running) => format!("nexus kill {id}"),
-                ("release", State::Queued) => return None,
-                ("results", _) => format!("nexus wait {id}, then try again"),
-                ("attach", state) if state.has_ended() => format!("nexus logs {id}"),
-                ("attach", _) => format!("nexus logs -f {id} shows its output from the start, nexus wait {id} waits"),
-                ("forget", State::Held | State::Queued) => format!("nexus remove {id}"),
-                ("forget", _) => format!("nexus kill {id}"),
-                (verb, State::Starting | State::Running) if verb.starts_with("edit") => {
-                    format!("once it has started, nexus edit {id} takes --time, --priority and --tag alone")
-                }
-                (_, state) if state.has_ended() => format!("nexus rerun {id} runs it again"),
-                _ => format!("nexus show {id}"),
-            },
+            Problem::WrongState { id, verb, state, .. } => return fitting_verb(verb, id, *state),
             Problem::NotUnique { id, .. } => {
                 format!("nexus show {id}; without --unique it is queued all the same")
             }
@@ -406,6 +392,25 @@ impl Problem {
             _ => return None,
         })
     }
+}
+
+/// What to type for a job in this state instead of that verb.
+fn fitting_verb(verb: &str, id: &str, state: State) -> Option<String> {
+    Some(match (verb, state) {
+        ("kill", State::Held | State::Queued) => format!("nexus remove {id}"),
+        ("remove" | "hold" | "first", State::Starting | State::Running) => format!("nexus kill {id}"),
+        ("release", State::Queued) => return None,
+        ("results", _) => format!("nexus wait {id}, then try again"),
+        ("attach", state) if state.has_ended() => format!("nexus logs {id}"),
+        ("attach", _) => format!("nexus logs -f {id} shows its output from the start, nexus wait {id} waits"),
+        ("forget", State::Held | State::Queued) => format!("nexus remove {id}"),
+        ("forget", _) => format!("nexus kill {id}"),
+        (verb, State::Starting | State::Running) if verb.starts_with("edit") => {
+            format!("once it has started, nexus edit {id} takes --time, --priority and --tag alone")
+        }
+        (_, state) if state.has_ended() => format!("nexus rerun {id} runs it again"),
+        _ => format!("nexus show {id}"),
+    })
 }
 
 /// What cannot be done to a job.
