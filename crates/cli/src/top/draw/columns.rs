@@ -60,8 +60,13 @@ impl Column {
     }
 
     fn width(&self) -> usize {
+        self.whole_width().min(self.most)
+    }
+
+    /// Where nothing is cut.
+    fn whole_width(&self) -> usize {
         let cells = self.cells.iter().map(Line::width).max().unwrap_or(0);
-        cells.max(text::width(&self.head)).min(self.most)
+        cells.max(text::width(&self.head))
     }
 }
 
@@ -118,9 +123,15 @@ impl Columns {
 
     fn widths(&self, columns: usize) -> Vec<usize> {
         let mut widths: Vec<usize> = self.columns.iter().map(Column::width).collect();
-        if let Some(last) = widths.last_mut() {
-            *last = self.last_width(columns);
+        let Some((last, others)) = widths.split_last_mut() else { return widths };
+        // What the last does not need, those have that would be cut.
+        let mut left = self.last_width(columns);
+        for (width, column) in others.iter_mut().zip(&self.columns) {
+            let more = column.whole_width().saturating_sub(*width).min(left.saturating_sub(*last));
+            *width += more;
+            left -= more;
         }
+        *last = left;
         widths
     }
 
@@ -203,6 +214,13 @@ mod tests {
         assert_eq!(drawn(50, columns())[1], "abc  nlp       12  a command of some length");
         assert_eq!(drawn(28, columns())[1], "abc   12  a command of some…");
         assert_eq!(drawn(22, columns())[1], "abc  a command of som…");
+    }
+
+    #[test]
+    fn room_that_the_last_does_not_need_is_not_wasted() {
+        let columns = |last| vec![column("WHY", ["a long reason", "b"]).most(6), column("COMMAND", [last, ""])];
+        assert_eq!(drawn(30, columns("exit 1"))[1], "a long reason  exit 1");
+        assert_eq!(drawn(30, columns("a command of some length"))[1], "a lon…  a command of some len…");
     }
 
     #[test]
