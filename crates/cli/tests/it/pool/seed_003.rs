@@ -107,7 +107,9 @@ fn a_matrix_of_36_and_its_table() {
 fn shells_complete_verbs_and_their_options() {
     let nexus = Nexus::with_gpus(NEXUS, 0);
     for shell in ["bash", "zsh", "fish"] {
-        let script = nexus.ok(&["completions", shell]);
-        assert!(script.contains("setup") && script.contains("stagger"), "{shell}");
+        assert!(nexus.ok(&["completions", shell]).contains(" __complete "), "{shell} asks at every Tab");
     }
+    let offers = |words: &[&str]| nexus.ok(&[&["__complete", "nexus"], words].concat());
+    assert!(offers(&["machine", "set"]).starts_with("setup\t"));
+    assert!(offers(&["machine", "setup", "--stag"]).starts_with("--stagger\t"));
 }
