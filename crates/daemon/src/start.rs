@@ -418,8 +418,7 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
     watch_config(home, &app);
     let ended = engine_thread(parts.engine);
     let (close, closed) = oneshot::channel::<()>();
-    begin_web(&app).await;
-    tokio::spawn(retention::keep(app.clone()));
+    begin_beside(&app).await;
     // Made into a service here, not for every connection.
     let router = http::router(app).into_make_service();
     let server = axum::serve(listener, router).with_graceful_shutdown(async move { drop(closed.await) });
@@ -439,6 +438,12 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
     let Ok(view) = ended else { return ExitCode::FAILURE };
     state_file.end(view).await;
     ExitCode::SUCCESS
+}
+
+/// What there is beside answers on the socket: the page, and what is deleted by itself.
+async fn begin_beside(app: &Arc<App>) {
+    begin_web(app).await;
+    tokio::spawn(retention::keep(app.clone()));
 }
 
 /// The page is where it was. A port that somebody else has now keeps no service down.

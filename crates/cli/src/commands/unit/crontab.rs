@@ -76,7 +76,7 @@ mod tests {
     fn only_its_own_line_is_changed() {
         let others = "# mine\n0 5 * * * backup\n";
         let own = line(Path::new("/opt/a b/nexus"), Path::new("/home/ann/50%"));
-        assert_eq!(own, "@reboot NEXUS_HOME='/home/ann/50\\%' '/opt/a b/nexus' start >/dev/null 2>&1 # nexus service");
+        assert_eq!(own, "@reboot NEXUS_HOME=/home/ann/50\\% '/opt/a b/nexus' start >/dev/null 2>&1 # nexus service");
         let with = changed(others, Some(&own));
         assert_eq!(with, format!("{others}{own}\n"));
         assert_eq!(
