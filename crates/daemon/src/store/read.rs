@@ -397,25 +397,23 @@ impl<'a> Reader<'a> {
 
     /// Jobs whose checkpoints other jobs go on from. Looks at every job there is.
     pub fn checkpoints_used(&self) -> Result<Vec<String>, StoreError> {
-        self.db
-            .prepare_cached(
-                "SELECT DISTINCT json_extract(text, '$.checkpoint_of') FROM
-                     (SELECT spec AS text FROM jobs WHERE shared IS NULL UNION ALL SELECT data FROM specs)
-                 WHERE instr(text, '\"checkpoint_of\"') > 0 AND json_extract(text, '$.checkpoint_of') IS NOT NULL",
-            )
-            .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
-            .map_err(|source| self.fail(source))
+        self.in_specs("checkpoint_of", "$.checkpoint_of")
     }
 
     /// Contents of folders that jobs, ended ones too, were added with. Looks at every job there is.
     pub fn copies_used(&self) -> Result<Vec<String>, StoreError> {
+        self.in_specs("code", "$.code.content")
+    }
+
+    /// What specs say at a place of their JSON, each once. Only those that have the field are read as JSON.
+    fn in_specs(&self, field: &str, place: &str) -> Result<Vec<String>, StoreError> {
         self.db
             .prepare_cached(
-                "SELECT DISTINCT json_extract(text, '$.code.content') FROM
+                "SELECT DISTINCT json_extract(text, ?2) FROM
                      (SELECT spec AS text FROM jobs WHERE shared IS NULL UNION ALL SELECT data FROM specs)
-                 WHERE instr(text, '\"code\"') > 0 AND json_extract(text, '$.code.content') IS NOT NULL",
+                 WHERE instr(text, ?1) > 0 AND json_extract(text, ?2) IS NOT NULL",
             )
-            .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
+            .and_then(|mut found| found.query_map([&format!("\"{field}\""), place], |row| row.get(0))?.collect())
             .map_err(|source| self.fail(source))
     }
 

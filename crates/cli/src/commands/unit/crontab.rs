@@ -6,13 +6,20 @@ use std::process::{Command, Stdio};
 
 use crate::error::{CliError, Refused};
 
-/// Ends the line that is ours.
+/// Ends lines that nexus made.
 const MARK: &str = "# nexus service";
 
-/// The crontab with our line in place of any that it had, or without one.
-pub fn change(line: Option<&str>) -> Result<bool, CliError> {
-    let before = read()?;
-    let after = changed(&before, line);
+/// Has the user's crontab start the service of this home.
+pub fn install(program: &Path, home: &Path) -> Result<(), CliError> {
+    let before = read().map_err(missing)??;
+    write(&changed(&before, home, Some(&line(program, home))))
+}
+
+/// Takes that back. Returns whether there was something to take back: where there is no crontab there was not.
+pub fn uninstall(home: &Path) -> Result<bool, CliError> {
+    let Ok(before) = read() else { return Ok(false) };
+    let before = before?;
+    let after = changed(&before, home, None);
     if after == before {
         return Ok(false);
     }
@@ -20,25 +27,36 @@ pub fn change(line: Option<&str>) -> Result<bool, CliError> {
     Ok(true)
 }
 
-/// For this program and home. In a crontab `%` is a new line.
+/// For this program and home.
 pub fn line(program: &Path, home: &Path) -> String {
-    let quoted = |path: &Path| nexus_api::command::quote(&path.to_string_lossy()).replace('%', "\\%");
-    format!("@reboot NEXUS_HOME={} {} start >/dev/null 2>&1 {MARK}", quoted(home), quoted(program))
+    format!("{}{} start >/dev/null 2>&1 {MARK}", beginning(home), quoted(program))
 }
 
-fn changed(before: &str, line: Option<&str>) -> String {
-    let others = before.lines().filter(|line| !line.ends_with(MARK));
+/// Of the line of a home.
+fn beginning(home: &Path) -> String {
+    format!("@reboot NEXUS_HOME={} ", quoted(home))
+}
+
+/// In a crontab `%` is a new line.
+fn quoted(path: &Path) -> String {
+    nexus_api::command::quote(&path.to_string_lossy()).replace('%', "\\%")
+}
+
+/// With this line in place of the one that the home had.
+fn changed(before: &str, home: &Path, line: Option<&str>) -> String {
+    let beginning = beginning(home);
+    let others = before.lines().filter(|line| !(line.starts_with(&beginning) && line.ends_with(MARK)));
     others.chain(line).map(|line| format!("{line}\n")).collect()
 }
 
-/// Empty where there is none.
-fn read() -> Result<String, CliError> {
-    let listed = Command::new("crontab").arg("-l").stdin(Stdio::null()).output().map_err(missing)?;
-    match listed.status.success() {
+/// Empty where this user has none. The outer error: there is no such program.
+fn read() -> std::io::Result<Result<String, CliError>> {
+    let listed = Command::new("crontab").arg("-l").stdin(Stdio::null()).output()?;
+    Ok(match listed.status.success() {
         true => Ok(String::from_utf8_lossy(&listed.stdout).into_owned()),
         false if String::from_utf8_lossy(&listed.stderr).contains("no crontab") => Ok(String::new()),
         false => Err(refused(&listed.stderr)),
-    }
+    })
 }
 
 fn write(text: &str) -> Result<(), CliError> {
@@ -74,16 +92,16 @@ mod tests {
 
     #[test]
     fn only_its_own_line_is_changed() {
-        let others = "# mine\n0 5 * * * backup\n";
-        let own = line(Path::new("/opt/a b/nexus"), Path::new("/home/ann/50%"));
+        let others =
+            "# mine\n0 5 * * * backup\n@reboot NEXUS_HOME=/home/ann/2 nexus start >/dev/null 2>&1 # nexus service\n";
+        let home = Path::new("/home/ann/50%");
+        let own = line(Path::new("/opt/a b/nexus"), home);
         assert_eq!(own, "@reboot NEXUS_HOME=/home/ann/50\\% '/opt/a b/nexus' start >/dev/null 2>&1 # nexus service");
-        let with = changed(others, Some(&own));
+        let with = changed(others, home, Some(&own));
         assert_eq!(with, format!("{others}{own}\n"));
-        assert_eq!(
-            changed(&with, Some("@reboot other # nexus service")),
-            format!("{others}@reboot other # nexus service\n")
-        );
-        assert_eq!(changed(&with, None), others);
-        assert_eq!(changed("", None), "");
+        let newer = line(Path::new("/opt/new/nexus"), home);
+        assert_eq!(changed(&with, home, Some(&newer)), format!("{others}{newer}\n"));
+        assert_eq!(changed(&with, home, None), others);
+        assert_eq!(changed("", home, None), "");
     }
 }

@@ -10,6 +10,7 @@ use crate::commands::stop;
 use crate::error::{CliError, Refused};
 use crate::start::StartOptions;
 use crate::unit::{self, Found, UNIT, Unit};
+use crate::whole_file::WholeFile;
 
 /// Have the machine start the service by itself
 #[derive(Clone, Debug, clap::Args)]
@@ -84,8 +85,12 @@ async fn install(args: &InstallArgs, app: &App) -> Result<ExitCode, CliError> {
     by_systemd(&["show-environment"])?;
     nexus_daemon::check_config(&app.home)?;
     write(&place, &unit.text()).map_err(CliError::io(format!("{} cannot be written", place.display())))?;
-    by_systemd(&["daemon-reload"])?;
-    by_systemd(&["enable", UNIT])?;
+    let enabled = by_systemd(&["daemon-reload"]).and_then(|()| by_systemd(&["enable", UNIT]));
+    if found == Found::None && enabled.is_err() {
+        // One that cannot be removed is found, and taken for ours, the next time.
+        let _ = std::fs::remove_file(&place);
+    }
+    enabled?;
     let client = app.reader();
     if client.answers().await? {
         stop::stop(&client, true).await?;
@@ -129,7 +134,7 @@ async fn uninstall(app: &App) -> Result<ExitCode, CliError> {
         let _ = by_systemd(&["daemon-reload"]);
         app.ui.say(&format!("{} removed; jobs go on, nexus start starts a service for them", place.display()));
     }
-    if is_there("crontab") && crontab::change(None)? {
+    if crontab::uninstall(&app.home.dir)? {
         was_there = true;
         app.ui.say("the line of your crontab is removed; the service goes on");
     }
@@ -140,12 +145,12 @@ async fn uninstall(app: &App) -> Result<ExitCode, CliError> {
 }
 
 async fn in_crontab(args: &InstallArgs, app: &App) -> Result<ExitCode, CliError> {
-    let line = crontab::line(&program()?, &app.home.dir);
+    let program = program()?;
     if args.print {
-        app.ui.data(&format!("{line}\n"))?;
+        app.ui.data(&format!("{}\n", crontab::line(&program, &app.home.dir)))?;
         return Ok(ExitCode::SUCCESS);
     }
-    crontab::change(Some(&line))?;
+    crontab::install(&program, &app.home.dir)?;
     app.start(StartOptions::default()).await?;
     app.ui.say("your crontab starts the service with the machine from now on");
     Ok(ExitCode::SUCCESS)
@@ -174,14 +179,8 @@ fn not_installed(why: impl Into<String>, hint: impl Into<String>) -> CliError {
 
 /// Whole or not at all.
 fn write(place: &Path, text: &str) -> std::io::Result<()> {
-    let folder = place.parent().unwrap_or(Path::new("/"));
-    std::fs::create_dir_all(folder)?;
-    let part = folder.join(format!(".{UNIT}.part"));
-    std::fs::write(&part, text)?;
-    std::fs::rename(&part, place)
-}
-
-fn is_there(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    place.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+    let mut file = WholeFile::create(place)?;
+    file.write(text.as_bytes())?;
+    file.finish()
 }
