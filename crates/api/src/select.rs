@@ -8,7 +8,7 @@ use nexus_core::ids::JobId;
 pub const RESERVED: &[&str] = &[
     "add", "all", "any", "argv", "attach", "cancel", "config", "cpu", "demo", "doctor", "edit", "ended", "export",
     "first", "forget", "gpu", "gpus", "history", "hold", "import", "job", "jobs", "kill", "last", "local", "logs",
-    "machine", "name", "new", "none", "notify", "now", "pause", "project", "queue", "remove", "report", "rerun",
+    "machine", "mcp", "name", "new", "none", "notify", "now", "pause", "project", "queue", "remove", "report", "rerun",
     "restart", "resume", "run", "screens", "service", "show", "start", "stat", "status", "stop", "sweep", "tag", "top",
     "var", "wait", "web", "why", "yes",
 ];

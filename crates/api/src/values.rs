@@ -18,29 +18,35 @@ pub fn limit(seconds: u64) -> String {
     if text.is_empty() { "0s".into() } else { text }
 }
 
+/// `4h`, `1h30m`, `1.5h`: whole seconds in the end.
 pub fn duration(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text} is no duration: a number and its unit, as in 90s, 4h or 1h30m");
-    let (mut total, mut digits) = (0u64, String::new());
-    for c in text.chars() {
-        let unit = match c {
-            '0'..='9' => {
-                digits.push(c);
-                continue;
-            }
-            's' => 1,
-            'm' => 60,
-            'h' => 3600,
-            'd' => 86_400,
+    let (mut total, mut rest) = (0u64, text);
+    while !rest.is_empty() {
+        let (number, behind) = rest.split_at(rest.find(|c: char| !matches!(c, '0'..='9' | '.')).ok_or_else(wrong)?);
+        let unit = match behind.as_bytes()[0] {
+            b's' => 1,
+            b'm' => 60,
+            b'h' => 3600,
+            b'd' => 86_400,
             _ => return Err(wrong()),
         };
-        let count: u64 = digits.parse().map_err(|_| wrong())?;
-        digits.clear();
-        total = count.checked_mul(unit).and_then(|seconds| total.checked_add(seconds)).ok_or_else(wrong)?;
+        total = times(number, unit).and_then(|seconds| total.checked_add(seconds)).ok_or_else(wrong)?;
+        rest = &behind[1..];
     }
-    match digits.is_empty() && !text.is_empty() && total <= LONGEST_SECONDS {
+    match !text.is_empty() && total <= LONGEST_SECONDS {
         true => Ok(total),
         false => Err(wrong()),
     }
+}
+
+/// So many units, if that is whole: `1.5` of 60 is 90.
+fn times(number: &str, unit: u64) -> Option<u64> {
+    let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
+    let (parts, of) = (part.parse::<u64>().ok()?, 10u64.checked_pow(u32::try_from(part.len()).ok()?)?);
+    let parts = parts.checked_mul(unit)?;
+    let whole = whole.parse::<u64>().ok()?.checked_mul(unit)?;
+    (parts % of == 0).then(|| whole.checked_add(parts / of))?
 }
 
 /// `50MB`, `8 GiB`, `1.5G`, in bytes; a K is 1,024.

@@ -4,7 +4,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
     attach, cancel, completions, config, demo, doctor, edit, export, first, forget, gc, gpus, help, history, hold,
-    import, kill, logs, ls, machine, node, notify, pause, queue, release, remove, report, rerun, restart, results,
+    import, kill, logs, ls, machine, mcp, node, notify, pause, queue, release, remove, report, rerun, restart, results,
     resume, run, screens, service, show, simulate, start, status, stop, sweep, tag, top, unit, var, wait, web, why,
 };
 use crate::typed::AddArgs;
@@ -85,6 +85,7 @@ pub enum Verb {
     Var(var::VarArgs),
     Machine(machine::MachineArgs),
     Notify(notify::NotifyArgs),
+    Mcp(mcp::McpArgs),
     Doctor(doctor::DoctorArgs),
     Demo(demo::DemoArgs),
     Completions(completions::CompletionsArgs),
@@ -118,6 +119,26 @@ mod tests {
         }
     }
 
+    /// As far as they are ours: a shell has the rest, and remarks stand apart in parentheses.
+    #[test]
+    fn examples_of_verbs_can_be_typed_as_they_stand() {
+        let (mut findings, mut seen) = (Vec::new(), 0);
+        for verb in verbs(&command()) {
+            let after = verb.get_after_help().map(|text| text.to_string()).unwrap_or_default();
+            for line in after.lines().filter(|line| line.starts_with("  ")) {
+                let typed = line.trim_start().split("   ").next().unwrap_or_default();
+                let commands = nexus_api::shell_words::commands(typed).expect(typed);
+                for words in commands {
+                    let Some(at) = words.iter().position(|word| word == "nexus") else { continue };
+                    seen += 1;
+                    findings.extend(Cli::try_parse_from(&words[at..]).err().map(|error| format!("{typed}\n{error}")));
+                }
+            }
+        }
+        assert!(findings.is_empty(), "{}", findings.join("\n"));
+        assert!(seen > 100, "{seen}");
+    }
+
     #[test]
     fn every_option_takes_one_value_at_most() {
         for verb in verbs(&command()) {
@@ -131,30 +152,37 @@ mod tests {
     /// Pages whose commands can be typed as they stand.
     const PAGES: &[&str] = &[
         include_str!("../../../docs/coming-from.md"),
+        include_str!("../../../docs/recipes/lab.md"),
+        include_str!("../../../docs/recipes/laptop.md"),
+        include_str!("../../../docs/recipes/machines.md"),
+        include_str!("../../../docs/recipes/sharing.md"),
+        include_str!("../../../docs/recipes/slurm.md"),
+        include_str!("../../../docs/recipes/sweeps.md"),
         include_str!("../../../docs/simulate.md"),
+        include_str!("../../../docs/start.md"),
         include_str!("../../../docs/state-file.md"),
         include_str!("../../../docs/sweeps.md"),
     ];
 
-    /// Commands between backquotes, and lines of blocks, up to the words beside them.
-    fn commands(page: &str) -> impl Iterator<Item = &str> {
-        let lines = page.split('`').skip(1).step_by(2).flat_map(str::lines);
-        let lines = lines.map(|line| line.split("   ").next().unwrap_or_default());
-        lines.filter(|line| *line == "nexus" || line.starts_with("nexus "))
+    /// Commands between backquotes, which may go on in the next line. Those of blocks are run: see `tests/it/book`.
+    fn commands(page: &str) -> Vec<String> {
+        let prose = nexus_testkit::prose(page).map(|(_, line)| line).collect::<Vec<_>>().join(" ");
+        let quoted = prose.split('`').skip(1).step_by(2);
+        quoted.filter(|text| *text == "nexus" || text.starts_with("nexus ")).map(String::from).collect()
     }
 
     #[test]
     fn commands_on_pages_can_be_typed_as_they_stand() {
         let mut findings = Vec::new();
-        for command in PAGES.iter().flat_map(|page| commands(page)) {
+        let all: Vec<String> = PAGES.iter().flat_map(|page| commands(page)).collect();
+        for command in &all {
             let words = nexus_api::shell_words::split(command, "").expect(command);
             if let Err(error) = Cli::try_parse_from(words) {
                 findings.push(format!("{command}\n{error}"));
             }
         }
         assert!(findings.is_empty(), "{}", findings.join("\n"));
-        let all: Vec<&str> = PAGES.iter().flat_map(|page| commands(page)).collect();
-        assert!(all.len() > 100 && all.contains(&"nexus add --priority -5 \"cmd\""), "{all:?}");
+        assert!(all.len() > 100 && all.contains(&"nexus add --priority -5 \"cmd\"".to_string()), "{all:?}");
     }
 
     #[test]

@@ -56,6 +56,14 @@ pub async fn choose(client: &Client, selectors: &[String], fit: Fit) -> Result<V
     Ok(jobs)
 }
 
+/// The jobs meant, to be waited for or come after. Those that a sweep has others in the place of count only where they are
+/// named by themselves.
+pub async fn current(client: &Client, selectors: &[String]) -> Result<Vec<Job>, CliError> {
+    let mut jobs = choose(client, selectors, ANY).await?;
+    jobs.retain(|job| job.replaced_by.is_none() || selectors.contains(&job.id));
+    Ok(jobs)
+}
+
 /// Exactly one job.
 pub async fn choose_one(client: &Client, selector: &str) -> Result<Job, CliError> {
     let mut jobs = choose(client, &[selector.to_string()], ANY).await?;
@@ -84,7 +92,7 @@ pub async fn meant(client: &Client, lists: &[String]) -> Result<Vec<String>, Cli
     }
     match selectors.is_empty() {
         true => Ok(vec![]),
-        false => Ok(choose(client, &selectors, ANY).await?.into_iter().map(|job| job.id).collect()),
+        false => Ok(current(client, &selectors).await?.into_iter().map(|job| job.id).collect()),
     }
 }
 

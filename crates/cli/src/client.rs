@@ -145,6 +145,13 @@ impl Client {
         self.post(&path, &[spec]).await
     }
 
+    /// The same, once: with the same key nothing is queued again, and the jobs of the first time are named.
+    pub async fn submit_once(&self, spec: &JobSpec, copies: usize, key: &str) -> Result<Submitted, CliError> {
+        let many = (copies != 1).then(|| copies.to_string());
+        let path = path("/v1/jobs", &[("copies", many.as_deref()), ("expected", Some("true"))]);
+        self.post_once(&path, &[spec], key).await
+    }
+
     /// Submits jobs, all or none.
     pub async fn submit_all(&self, specs: &[JobSpec]) -> Result<Submitted, CliError> {
         self.post("/v1/jobs", &specs).await
@@ -153,6 +160,11 @@ impl Client {
     /// Queues a sweep, all of its jobs or none.
     pub async fn new_sweep(&self, sweep: &NewSweep) -> Result<SweepQueued, CliError> {
         self.post("/v1/sweeps", sweep).await
+    }
+
+    /// The same, once, as [`Client::submit_once`].
+    pub async fn new_sweep_once(&self, sweep: &NewSweep, key: &str) -> Result<SweepQueued, CliError> {
+        self.post_once("/v1/sweeps", sweep, key).await
     }
 
     pub async fn sweeps(&self) -> Result<Vec<Sweep>, CliError> {

@@ -19,13 +19,23 @@ pub const RESTART_LOOK: Duration = Duration::from_millis(100);
 pub async fn wait(
     client: &Client,
     ids: &[String],
+    on_end: impl FnMut(&Job) -> Result<(), CliError>,
+) -> Result<Vec<Job>, CliError> {
+    wait_with(client, ids, RESTART_LIMIT, on_end).await
+}
+
+/// The same with less patience, for one who knows what to do about a service that is away.
+pub async fn wait_with(
+    client: &Client,
+    ids: &[String],
+    patience: Duration,
     mut on_end: impl FnMut(&Job) -> Result<(), CliError>,
 ) -> Result<Vec<Job>, CliError> {
     let mut ended: HashMap<String, Job> = HashMap::new();
     let mut pending: HashSet<String> = ids.iter().cloned().collect();
     while !pending.is_empty() {
         // First listen, then look: what ends in between is heard.
-        let mut events = listen(client).await?;
+        let mut events = listen_with(client, patience).await?;
         let mut look_at: Vec<String> = pending.iter().cloned().collect();
         loop {
             let jobs = match client.jobs_by_id(&look_at).await {
@@ -72,7 +82,11 @@ async fn next_end(events: &mut Events, pending: &HashSet<String>) -> Heard {
 
 /// Listens, with patience for a service that restarts.
 pub async fn listen(client: &Client) -> Result<Events, CliError> {
-    let deadline = Instant::now() + RESTART_LIMIT;
+    listen_with(client, RESTART_LIMIT).await
+}
+
+async fn listen_with(client: &Client, patience: Duration) -> Result<Events, CliError> {
+    let deadline = Instant::now() + patience;
     loop {
         match client.events().await {
             Err(error) if is_away(&error) && Instant::now() < deadline => sleep(RESTART_LOOK).await,

@@ -179,6 +179,7 @@ async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, C
         Verb::Machine(args) => machine::run(args, app).await,
         Verb::Config(args) => config::run(args, app).await,
         Verb::Notify(args) => commands::notify::run(args, app).await,
+        Verb::Mcp(args) => commands::mcp::run(args, app).await,
         Verb::Doctor(args) => doctor::run(args, app).await,
         Verb::Demo(_) | Verb::Completions(_) | Verb::Help(_) | Verb::BecomeService(_) | Verb::Node(_) => {
             unreachable!("they need no home of the user's")

@@ -31,8 +31,13 @@ pub fn told(error: clap::Error, raw: &[OsString]) -> ExitCode {
             ExitCode::from(code::USAGE)
         }
         _ => {
-            let mut told = in_our_form(&error);
             let verb = typed_verb(raw);
+            let mut told = match (&verb, error.kind()) {
+                (Some(verb), ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand) => {
+                    plain(format!("nexus {verb} needs a verb of its own: {}", verbs_below(verb)))
+                }
+                _ => in_our_form(&error),
+            };
             let usage = help::usage_line(args::command(), verb.as_deref().unwrap_or_default());
             if verb.as_deref() == Some("sweep") && error.kind() == ErrorKind::UnknownArgument {
                 told.why = Some("the command of a sweep is one argument: its own options stand in its quotes".into());
@@ -125,6 +130,17 @@ fn below_a_verb(error: &clap::Error, verb: &str, ui: &Ui) -> ExitCode {
     let told = Told { error: format!("there is no nexus {verb} {typed}"), why: None, hint: Some(hint) };
     ui.failed(&told, Some(&help::usage_line(command, verb)));
     ExitCode::from(code::USAGE)
+}
+
+/// `add, ls, show or rm`
+fn verbs_below(verb: &str) -> String {
+    let command = args::command();
+    let below = command.find_subcommand(verb).into_iter().flat_map(|verb| verb.get_subcommands());
+    let names: Vec<&str> = below.filter(|verb| !verb.is_hide_set()).map(|verb| verb.get_name()).collect();
+    match names.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => names.concat(),
+    }
 }
 
 /// The verb that was typed, if it is one, with the verb below it, if it has one: `config set`.

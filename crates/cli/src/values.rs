@@ -8,7 +8,7 @@ use nexus_api::{queue_text, values};
 use crate::error::Usage;
 use crate::signals;
 
-/// `4h`, `90s`, `1h30m`, `2d`: a unit is required.
+/// `4h`, `90s`, `1h30m`, `1.5h`, `2d`: a unit is required.
 pub fn duration(option: &str, text: &str) -> Result<u64, Usage> {
     let bad =
         || Usage::new(format!("{option} {text} is no duration"), "a number and its unit: 90s, 30m, 4h, 1h30m, 2d");
@@ -164,11 +164,34 @@ mod tests {
 
     #[test]
     fn durations_need_a_unit() {
-        for (text, seconds) in [("90s", 90), ("30m", 1800), ("4h", 14400), ("1h30m", 5400), ("2d", 172800), ("0s", 0)] {
+        for (text, seconds) in [
+            ("90s", 90),
+            ("30m", 1800),
+            ("4h", 14400),
+            ("1h30m", 5400),
+            ("2d", 172800),
+            ("0s", 0),
+            ("1.5h", 5400),
+            ("0.5d1.1m", 43266),
+        ] {
             assert_eq!(duration("--time", text), Ok(seconds), "{text}");
         }
         assert_eq!(hint(duration("--time", "4")), "4s, 4m, 4h or 4d");
-        for bad in ["", "h", "4x", "1.5h", "-1h", "4h3", "99999999999999999999h", "999999d", "é"] {
+        for bad in [
+            "",
+            "h",
+            "4x",
+            "-1h",
+            "4h3",
+            "99999999999999999999h",
+            "999999d",
+            "é",
+            "0.5s",
+            "1.h",
+            ".5h",
+            "1.2.3h",
+            "1.00000000000000000001h",
+        ] {
             assert!(duration("--time", bad).is_err(), "{bad}");
         }
     }

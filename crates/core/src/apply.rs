@@ -173,7 +173,7 @@ pub enum Refusal {
 /// Events a command makes, already recorded in the World. Refused: nothing happened.
 pub fn command(world: &mut World, command: Command, now: Time) -> Result<Vec<Event>, Refusal> {
     let events = match command {
-        Command::Submit(jobs) => jobs.into_iter().map(Event::Submitted).collect(),
+        Command::Submit(jobs) => jobs.into_iter().map(Event::submitted).collect(),
         Command::Kill(ids) => each(world, &ids, |job| match &job.state {
             State::Active(run) => Some(stop(run.id, run.stop)),
             State::Copying { ended_at } => Some(copy_stopped(job.id, *ended_at)),
@@ -436,9 +436,8 @@ fn record(world: &mut World, events: Vec<Event>, now: Time) -> Vec<Event> {
         }
         let sweep = ended(&event).and_then(|job| world.job(job)?.sweep);
         let failed_already = match &event {
-            Event::Submitted(NewJob { id, needs, .. }) | Event::Edited { job: id, needs: Some(needs) } => {
-                needs.failed_parent.map(|parent| (*id, parent))
-            }
+            Event::Submitted(new) => new.needs.failed_parent.map(|parent| (new.id, parent)),
+            Event::Edited { job, needs: Some(needs) } => needs.failed_parent.map(|parent| (*job, parent)),
             _ => None,
         };
         coming.extend(failed_already.map(|(job, parent)| Event::JobEnded {
@@ -501,7 +500,12 @@ fn comes_after_others(event: &Event) -> bool {
 /// A job that is to come after one that the same command took out: that one has not completed. Those in `new` come
 /// with it, in whichever order.
 fn without_ended_parents(world: &World, new: &BTreeSet<JobId>, mut event: Event) -> Event {
-    if let Event::Submitted(NewJob { needs, .. }) | Event::Edited { needs: Some(needs), .. } = &mut event {
+    let needs = match &mut event {
+        Event::Submitted(new) => Some(&mut new.needs),
+        Event::Edited { needs, .. } => needs.as_deref_mut(),
+        _ => None,
+    };
+    if let Some(needs) = needs.filter(|needs| !needs.after.is_empty()) {
         let (live, ended): (Vec<Parent>, Vec<Parent>) =
             needs.after.iter().partition(|parent| world.job(parent.job).is_some() || new.contains(&parent.job));
         let failed = ended.iter().find(|parent| !parent.any_end).map(|parent| parent.job);

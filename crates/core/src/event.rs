@@ -12,7 +12,7 @@ use crate::time::Time;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    Submitted(NewJob),
+    Submitted(Box<NewJob>),
     Held {
         job: JobId,
     },
@@ -43,7 +43,7 @@ pub enum Event {
     /// Its spec was changed; `needs` are those of a waiting job, none where scheduling is not concerned.
     Edited {
         job: JobId,
-        needs: Option<Needs>,
+        needs: Option<Box<Needs>>,
     },
     /// Decided, not yet done: the run holds its lease from here on.
     Planned {
@@ -184,6 +184,12 @@ pub struct NewJob {
     pub priority: i32,
     pub held: bool,
     pub at: Time,
+}
+
+impl Event {
+    pub fn submitted(new: NewJob) -> Event {
+        Event::Submitted(Box::new(new))
+    }
 }
 
 /// What scheduling keeps of a spec, but for the priority.

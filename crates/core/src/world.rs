@@ -26,7 +26,8 @@ pub(crate) use line::{Bucket, Span};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct World {
-    jobs: BTreeMap<JobId, Job>,
+    /// Boxed: they are large, and the map moves what it holds.
+    jobs: BTreeMap<JobId, Box<Job>>,
     /// Jobs that may start, by what they need and how long they take, each in queue order.
     ready: BTreeMap<Request, Bucket>,
     /// Those among them of which nobody knows how long they take, by their command.
@@ -84,7 +85,7 @@ impl World {
         for job in jobs {
             world.next_front_turn = world.next_front_turn.min(job.place.turn.saturating_sub(1));
             world.enter(&job);
-            world.jobs.insert(job.id, job);
+            world.jobs.insert(job.id, Box::new(job));
         }
         world
     }
@@ -136,11 +137,11 @@ impl World {
     }
 
     pub fn job(&self, id: JobId) -> Option<&Job> {
-        self.jobs.get(&id)
+        self.jobs.get(&id).map(Box::as_ref)
     }
 
     pub fn jobs(&self) -> impl Iterator<Item = &Job> {
-        self.jobs.values()
+        self.jobs.values().map(Box::as_ref)
     }
 
     /// The run, if it is the job's current one.
@@ -390,7 +391,7 @@ impl World {
         self.next_turn += 1;
         self.link(new.id, new.needs.after.clone());
         self.enter(&job);
-        let before = self.jobs.insert(job.id, job);
+        let before = self.jobs.insert(job.id, Box::new(job));
         assert!(before.is_none(), "job {} exists twice", new.id);
     }
 

@@ -86,7 +86,7 @@ const COMPANY: Duration = Duration::from_millis(if cfg!(test) { 0 } else { 5 });
 
 pub use import::{ImportLine, ImportOrder};
 pub use machines::{AddMachine, Calls};
-pub use message::{Forgetter, Message, Reply};
+pub use message::{Forgetter, Message, Question, Reply};
 pub use once::Once;
 pub use remnants::{Remnant, Remnants};
 pub use reports::messages;
@@ -277,7 +277,9 @@ impl Engine {
             Message::MoveMachines { machines, class, reply } => {
                 self.answered(turn, reply, |it, turn| it.move_machines(machines, &class, turn));
             }
-            Message::Ask(question) => question(&self.world, &self.pool, &self.specs.config.policy),
+            // What is told is on disk, answers to questions too.
+            Message::Ask(question) if !turn.batch.is_empty() => turn.questions.push(question),
+            Message::Ask(question) => self.reply(question),
             Message::Submit { jobs, note, once, reply } => {
                 let ids = self.submit_once(jobs, once, turn);
                 turn.batch.meta.extend(ids.as_ref().ok().zip(note).map(|(ids, note)| note(ids)));
@@ -317,6 +319,10 @@ impl Engine {
             }
             Message::Looked { until } => turn.batch.meta.push(("looked_at", until.0.to_string())),
         }
+    }
+
+    fn reply(&self, question: Question) {
+        question(&self.world, &self.pool, &self.specs.config.policy);
     }
 
     /// Does it; what came of it is told when it is on disk.
@@ -420,6 +426,7 @@ impl Engine {
         for reply in turn.replies {
             reply(Ok((self, &turn.batch)));
         }
+        turn.questions.into_iter().for_each(|question| self.reply(question));
         self.look_again_after(&turn.batch.events);
         self.tell(&turn.batch, turn.lines, watch);
     }
@@ -456,6 +463,7 @@ impl Engine {
         for reply in turn.replies {
             reply(Err(problem.clone()));
         }
+        turn.questions.into_iter().for_each(|question| self.reply(question));
     }
 
     /// The World as it is on disk, however long the disk takes to be readable again.

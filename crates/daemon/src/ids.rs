@@ -25,14 +25,34 @@ impl IdMaker {
 
     /// An id, which may be some job's already. Grows longer when a quarter of the shorter ones is used up.
     pub fn next(&mut self, jobs_taken: u64) -> JobId {
-        let enough = |length: &usize| jobs_taken < 25u64.pow(*length as u32) / 4;
-        let length = ID_LENGTHS.clone().find(enough).unwrap_or(*ID_LENGTHS.end());
+        let length = length(jobs_taken);
         loop {
             let id = JobId::from_number(length, self.random() % 25u64.pow(length as u32));
             if RESERVED.binary_search(&id.as_str()).is_err() {
                 return id;
             }
         }
+    }
+
+    /// Where many find room beside each other: a stretch of ids, chosen by chance, and how many of it may be taken
+    /// at once. Few of many, so that a slip of the finger seldom names another job of the same file.
+    pub fn stretch(&mut self, jobs_taken: u64) -> Stretch {
+        let length = length(jobs_taken);
+        let size = 25u64.pow(3.min(length as u32));
+        let first = self.random() % (25u64.pow(length as u32) / size) * size;
+        let left = (25u64.pow(length as u32) / 4).saturating_sub(jobs_taken).max(1);
+        Stretch { length, first, size, at_once: (size / 16).min(left) as usize }
+    }
+
+    /// Of a stretch, in order; perhaps fewer.
+    pub fn some_of(&mut self, stretch: &Stretch, count: usize) -> Vec<JobId> {
+        let Stretch { length, first, size, .. } = *stretch;
+        let mut ids: Vec<JobId> =
+            (0..count).map(|_| JobId::from_number(length, first + self.random() % size)).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids.retain(|id| RESERVED.binary_search(&id.as_str()).is_err());
+        ids
     }
 
     /// SplitMix64.
@@ -43,6 +63,26 @@ impl IdMaker {
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
     }
+}
+
+/// Ids that stand beside each other, in the order of their texts.
+pub struct Stretch {
+    length: usize,
+    first: u64,
+    size: u64,
+    pub at_once: usize,
+}
+
+impl Stretch {
+    pub fn ends(&self) -> (JobId, JobId) {
+        let id = |number| JobId::from_number(self.length, number);
+        (id(self.first), id(self.first + self.size - 1))
+    }
+}
+
+fn length(jobs_taken: u64) -> usize {
+    let enough = |length: &usize| jobs_taken < 25u64.pow(*length as u32) / 4;
+    ID_LENGTHS.clone().find(enough).unwrap_or(*ID_LENGTHS.end())
 }
 
 #[cfg(test)]
@@ -63,5 +103,18 @@ mod tests {
             assert_eq!(id.as_str().len(), expected, "after {number} jobs");
         }
         assert!(used.len() > 19_000, "few come twice");
+    }
+
+    #[test]
+    fn a_stretch_has_ids_between_its_ends_that_grow_with_the_space() {
+        let mut maker = IdMaker::from_seed(7);
+        for (taken, length, at_once) in [(0, 3, 976), (3_900, 3, 6), (3_906, 4, 976), (1_000_000, 5, 976)] {
+            let stretch = maker.stretch(taken);
+            let (first, last) = stretch.ends();
+            assert_eq!((first.as_str().len(), stretch.at_once), (length, at_once), "after {taken} jobs");
+            let some = maker.some_of(&stretch, 500);
+            assert!(some.len() > 480 && some.is_sorted(), "few come twice: {}", some.len());
+            assert!(some.iter().all(|id| (first..=last).contains(id) && !RESERVED.contains(&id.as_str())));
+        }
     }
 }

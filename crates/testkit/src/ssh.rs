@@ -17,27 +17,36 @@ const PORT: u16 = 2222;
 
 pub struct SshHosts {
     dir: TempDir,
-    hosts: Vec<String>,
+    /// Their names and addresses.
+    hosts: Vec<(String, String)>,
 }
 
 impl SshHosts {
     /// They are called `host1`, `host2`, …
     pub fn start(count: usize) -> SshHosts {
+        let names: Vec<String> = (1..=count).map(|number| format!("host{number}")).collect();
+        SshHosts::start_as(&names.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// They are called so; by number from 1 on all the same.
+    pub fn start_as(names: &[&str]) -> SshHosts {
         let dir = tempfile::Builder::new().prefix("nx-ssh-").tempdir().expect("a temporary folder");
         keygen(&dir.path().join("id"));
         let mut hosts = SshHosts { dir, hosts: Vec::new() };
-        for _ in 0..count {
-            hosts.add();
+        for name in names {
+            hosts.add(name);
         }
         hosts
     }
 
-    fn add(&mut self) {
+    fn add(&mut self, name: &str) {
         let (number, address) = (self.hosts.len() + 1, fresh_address());
         let folder = self.folder(number);
         fs::create_dir_all(folder.join("home")).expect("a folder of the host");
         // Without rc files: what those of this user do is no part of a test, and a kill in the midst of it would stay.
-        fs::create_dir_all(self.user_home(number).join(".nexus")).expect("a home of its user");
+        let nexus = self.user_home(number).join(".nexus");
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        fs::create_dir_all(&nexus).and_then(|()| fs::set_permissions(nexus, private)).expect("a home of its user");
         // Hosts of all tests share the copies of nexus that were sent: the build is large.
         for bin in ["home/bin", "user/.nexus/bin"] {
             std::os::unix::fs::symlink(shared_binaries(), folder.join(bin)).expect("a link");
@@ -52,7 +61,7 @@ impl SshHosts {
             self.dir.path().display(),
         );
         fs::write(folder.join("sshd_config"), config).expect("a configuration");
-        self.hosts.push(address);
+        self.hosts.push((name.into(), address));
         self.write_client_config();
         self.power_on(number);
     }
@@ -61,9 +70,9 @@ impl SshHosts {
     fn write_client_config(&self) {
         let dir = self.dir.path().display();
         let (mut config, mut known) = (String::new(), String::new());
-        for (place, address) in self.hosts.iter().enumerate() {
+        for (place, (name, address)) in self.hosts.iter().enumerate() {
             let number = place + 1;
-            config.push_str(&format!("Host host{number}\n  HostName {address}\n  Port {PORT}\n"));
+            config.push_str(&format!("Host {name}\n  HostName {address}\n  Port {PORT}\n"));
             let key = fs::read_to_string(self.folder(number).join("key.pub")).expect("the host's key");
             let key: Vec<&str> = key.split(' ').take(2).collect();
             known.push_str(&format!("[{address}]:{PORT} {}\n", key.join(" ")));
@@ -73,7 +82,12 @@ impl SshHosts {
              {dir}/known_hosts\n  GlobalKnownHostsFile /dev/null\n",
         ));
         fs::write(self.dir.path().join("known_hosts"), known).expect("known hosts");
-        fs::write(self.dir.path().join("ssh_config"), config).expect("a configuration");
+        fs::write(self.client_config(), config).expect("a configuration");
+    }
+
+    /// What `ssh -F` takes.
+    pub fn client_config(&self) -> PathBuf {
+        self.dir.path().join("ssh_config")
     }
 
     /// Of one host.
@@ -102,7 +116,7 @@ impl SshHosts {
 
     /// The same, with further arguments of ssh.
     pub fn known_with(&self, nexus: &Nexus, more: &[&str]) {
-        let config = format!("{}/ssh_config", self.dir.path().display());
+        let config = self.client_config().display().to_string();
         let args: Vec<&str> = ["-F", &config].into_iter().chain(more.iter().copied()).collect();
         nexus.ok(&["config", "set", "ssh.args", &format!("{args:?}")]);
     }
@@ -192,6 +206,14 @@ impl SshHosts {
         fs::write(path, config + lines).expect("its configuration");
         self.end_sshd(number);
         self.power_on(number);
+    }
+
+    /// Gives whoever logs in there further variables, as `NAME=value` with blanks between them.
+    pub fn set_env(&self, number: usize, words: &str) {
+        let path = self.folder(number).join("sshd_config");
+        let config = fs::read_to_string(&path).expect("its configuration");
+        fs::write(path, config.replace("SetEnv ", &format!("SetEnv {words} "))).expect("its configuration");
+        self.configure(number, "");
     }
 
     /// Ends its sshd with all connections. What runs there goes on.

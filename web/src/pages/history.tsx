@@ -56,7 +56,7 @@ export function HistoryPage(): JSX.Element {
     <div class="page fills">
       <div class="head"><h1>History</h1></div>
       <div class="tools">
-        <Search value={filters.contains} onInput={set('contains')} label="Search ended jobs" placeholder="Id, name or command" focus={here.query.get('focus') === 'search'} />
+        <Search value={filters.contains} onInput={set('contains')} label="Search ended jobs" placeholder="Id, name, command, tag…" focus={here.query.get('focus') === 'search'} />
         <Choice label="State" all="Any state" value={filters.state} values={[...STATES]} onChange={set('state')} />
         <Choice label="Tag" all="Any tag" value={filters.tag} values={(tags ?? []).map((tag) => tag.tag)} onChange={set('tag')} />
         <Choice label="Sweep" all="Any sweep" value={filters.sweep} values={(sweeps ?? []).map((sweep) => sweep.name)} onChange={set('sweep')} />

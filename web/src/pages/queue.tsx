@@ -92,7 +92,7 @@ export function QueuePage(): JSX.Element {
         <QueueSwitch />
       </div>
       <div class="tools">
-        <Search value={text} onInput={setText} label="Search the queue" placeholder="Id, name or command" focus={query.get('focus') === 'search'} />
+        <Search value={text} onInput={setText} label="Search the queue" placeholder="Id, name, command, tag…" focus={query.get('focus') === 'search'} />
         <input class="narrow" type="text" aria-label="Project" placeholder="Any project" value={projectTyped} onInput={(event) => setProject(event.currentTarget.value)} />
       </div>
       {chosenJobs.length > 0 && <ChosenBar jobs={chosenJobs} clear={() => setChosen(new Set())} />}

@@ -80,6 +80,19 @@ impl Client {
         read(path, response).await
     }
 
+    /// The same, once: sent again with the same key it changes nothing, and the answer names what the first one made.
+    pub(super) async fn post_once<B: Serialize, T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &B,
+        key: &str,
+    ) -> Result<T, CliError> {
+        let mut connection = shake_hands(path, self.connect(path).await?).await?;
+        let request = request(Method::POST, path).header("idempotency-key", key).body(Full::new(json(body)));
+        let response = answered(&mut connection, path, request.map_err(self::connection(path))?).await?;
+        read(path, response).await
+    }
+
     pub(super) async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, CliError> {
         let response = self.send(Method::DELETE, path, Bytes::new()).await?;
         read(path, response).await
@@ -240,13 +253,20 @@ async fn exchange(
     path: &str,
     body: Bytes,
 ) -> Result<Response<Incoming>, CliError> {
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header("host", "nexus")
-        .header("content-type", "application/json")
-        .body(Full::new(body))
-        .map_err(connection(path))?;
+    let request = request(method, path).body(Full::new(body)).map_err(connection(path))?;
+    answered(sender, path, request).await
+}
+
+fn request(method: Method, path: &str) -> hyper::http::request::Builder {
+    let request = Request::builder().method(method).uri(path);
+    request.header("host", "nexus").header("content-type", "application/json")
+}
+
+async fn answered(
+    sender: &mut Connection,
+    path: &str,
+    request: Request<Full<Bytes>>,
+) -> Result<Response<Incoming>, CliError> {
     match tokio::time::timeout(ANSWER_LIMIT, sender.send_request(request)).await {
         Ok(answered) => answered.map_err(connection(path)),
         Err(late) => Err(connection(path)(late)),

@@ -112,9 +112,17 @@ pub fn tell_notes(notes: &[Note], app: &App) {
 
 /// What this machine can never give is said at once, piped too: the copies are alike.
 pub async fn warn_if_hopeless(client: &Client, jobs: &[Job], app: &App) {
-    let Some(job) = jobs.first() else { return };
+    for warning in hopeless(client, jobs).await {
+        app.ui.warn(&warning);
+    }
+}
+
+/// What is in the way of a job for good, in words.
+pub async fn hopeless(client: &Client, jobs: &[Job]) -> Vec<String> {
+    let mut found = Vec::new();
+    let Some(job) = jobs.first() else { return found };
     if let Some(detail) = job.detail.as_ref().filter(|_| job.state == State::Failed) {
-        app.ui.warn(&format!("{} failed at once: {detail}", job.id));
+        found.push(format!("{} failed at once: {detail}", job.id));
     }
     match &job.waiting {
         Some(Waiting::NoSuchGpus(missing)) if reason::there_is_none(missing) => {
@@ -124,14 +132,15 @@ pub async fn warn_if_hopeless(client: &Client, jobs: &[Job], app: &App) {
                 Some(error) => format!("GPUs cannot be read: {}", text::first_line(error)),
                 None => "there is no GPU here".to_string(),
             };
-            app.ui.warn(&format!("{here}: the job waits for one; --gpus 0 runs it on the CPU"));
+            found.push(format!("{here}: the job waits for one; --gpus 0 runs it on the CPU"));
         }
         Some(Waiting::NoSuchGpus(_) | Waiting::NoSuchCpus { .. } | Waiting::NoSuchRam { .. }) => {
             let why = reason::of_job(job, Capacity { gpus: 0, cpus: 0 }, &Zoned::now());
-            app.ui.warn(&format!("the job cannot start here: it {why}"));
+            found.push(format!("the job cannot start here: it {why}"));
         }
         _ => {}
     }
+    found
 }
 
 async fn tell(client: &Client, jobs: &[Job], dry_run: bool, app: &App) -> Result<(), CliError> {

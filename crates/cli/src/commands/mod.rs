@@ -22,6 +22,7 @@ pub mod logs;
 pub mod ls;
 pub mod machine;
 pub mod man;
+pub mod mcp;
 pub mod node;
 pub mod notify;
 pub mod pause;

@@ -30,15 +30,16 @@ pub struct WaitArgs {
     pub json: bool,
 }
 
+/// So many held jobs are named.
+const NAMED: usize = 5;
+
 pub async fn run(args: WaitArgs, app: &App) -> Result<ExitCode, CliError> {
     let client = app.reader();
     let jobs = match args.all {
         true => chosen::all_alive(&client).await?,
-        false => chosen::choose(&client, &args.selectors, chosen::ANY).await?,
+        false => chosen::current(&client, &args.selectors).await?,
     };
-    for job in jobs.iter().filter(|job| job.state == State::Held) {
-        app.ui.say(&format!("{} is held and does not start before: nexus release {}", job.id, job.id));
-    }
+    held(&jobs).iter().for_each(|told| app.ui.say(told));
     if app.ui.out_is_terminal() && !jobs.is_empty() {
         app.ui.say(&format!("waiting for {}", text::counted(jobs.len() as u64, "job")));
     }
@@ -52,6 +53,22 @@ pub async fn run(args: WaitArgs, app: &App) -> Result<ExitCode, CliError> {
     }
     let all_completed = ended.len() == jobs.len() && ended.iter().all(|job| job.state == State::Completed);
     Ok(if all_completed { ExitCode::SUCCESS } else { ExitCode::from(code::CANNOT_BE_MET) })
+}
+
+/// Said of those among the jobs that may never end.
+pub fn held(jobs: &[Job]) -> Option<String> {
+    let held: Vec<&str> = jobs.iter().filter(|job| job.state == State::Held).map(|job| job.id.as_str()).collect();
+    match held.as_slice() {
+        [] => None,
+        [one] => Some(format!("{one} is held and does not start before: nexus release {one}")),
+        some if some.len() <= NAMED => {
+            Some(format!("{0} are held and do not start before: nexus release {0}", some.join(" ")))
+        }
+        many => Some(format!(
+            "{} are held and do not start before they are released: nexus queue shows them",
+            text::counted(many.len() as u64, "job")
+        )),
+    }
 }
 
 fn line(job: &Job, app: &App) -> String {

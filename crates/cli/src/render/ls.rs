@@ -9,7 +9,7 @@ use super::table::Table;
 use super::{place, text, time};
 
 /// squeue cuts names; the whole command stands in `queue` and `show`.
-const NAME_CHARACTERS: usize = 24;
+const NAME_COLUMNS: usize = 24;
 
 pub fn ls(jobs: &[Job], user: &str, capacity: Capacity, now: &Zoned, paint: Paint) -> String {
     if jobs.is_empty() {
@@ -42,7 +42,7 @@ fn code(job: &Job) -> &'static str {
 
 fn name(job: &Job) -> String {
     let name = job.name.clone().unwrap_or_else(|| text::first_line(&job.command));
-    text::cut(&name, NAME_CHARACTERS)
+    text::cut(&name, NAME_COLUMNS)
 }
 
 /// `2:15:00` and `1-02:03:04`, as squeue writes it.
@@ -86,9 +86,9 @@ mod tests {
         assert_eq!(
             ls(&[samples::running("abc", &[0, 1]), waits], "ann", capacity, &samples::now(), PLAIN),
             "\
-JOBID  NAME                      USER  ST  TIME     GPUS  NODELIST(REASON)
-abc    python train.py           ann   R   2:15:00  2     local:0,1
-def    日日日日日日日日日日日日日日日日日日日日日日日…  ann   PD  0:00     1     (needs 1 GPU: 2 held by jobs)
+JOBID  NAME                     USER  ST  TIME     GPUS  NODELIST(REASON)
+abc    python train.py          ann   R   2:15:00  2     local:0,1
+def    日日日日日日日日日日日…  ann   PD  0:00     1     (needs 1 GPU: 2 held by jobs)
 "
         );
     }

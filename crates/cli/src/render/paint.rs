@@ -8,7 +8,6 @@ pub struct Paint {
     pub on: bool,
 }
 
-#[cfg(test)]
 pub const PLAIN: Paint = Paint { on: false };
 
 impl Paint {

@@ -53,7 +53,7 @@ fn push_row(cells: &[(&str, Colour)], widths: &[usize], paint: Paint, shown: &mu
     let mut indent = 0;
     for (width, (cell, colour)) in widths.iter().zip(cells).take(cells.len() - 1) {
         let cell = text::first_line(cell);
-        let blanks = " ".repeat(width.saturating_sub(cell.chars().count()) + 2);
+        let blanks = " ".repeat(width.saturating_sub(text::width(&cell)) + 2);
         shown.push_str(&colour(paint, &cell));
         shown.push_str(&blanks);
         indent += width + 2;
@@ -68,8 +68,8 @@ fn push_row(cells: &[(&str, Colour)], widths: &[usize], paint: Paint, shown: &mu
 
 impl Column {
     fn width(&self, with_heads: bool) -> usize {
-        let head = if with_heads { self.head.chars().count() } else { 0 };
-        let cells = self.cells.iter().map(|cell| text::first_line(cell).chars().count());
+        let head = if with_heads { text::width(self.head) } else { 0 };
+        let cells = self.cells.iter().map(|cell| text::width(&text::first_line(cell)));
         cells.max().unwrap_or(0).max(head)
     }
 }
@@ -93,6 +93,12 @@ mod tests {
         };
         assert_eq!(table().render(true, PLAIN), "ID    COMMAND\nabc   a\n      b\nöäüx  c\n");
         assert_eq!(table().render(false, PLAIN), "abc   a\n      b\nöäüx  c\n");
+        let wide = Table::new().column("NAME", Paint::plain, words(&["日本", "e\u{301}a"])).column(
+            "COMMAND",
+            Paint::command,
+            words(&["a", "b"]),
+        );
+        assert_eq!(wide.render(false, PLAIN), "日本  a\ne\u{301}a    b\n");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Text of others made safe to show: nothing is lost, nothing moves the cursor.
 
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
 /// Control characters become visible; newlines stay.
 pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -34,12 +36,24 @@ pub fn first_line(text: &str) -> String {
     }
 }
 
-/// At most `most` characters, the last a mark if some are missing.
+/// How many columns a terminal gives it: two for a character of East Asia, none for an accent that stands on another.
+pub fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// At most `most` columns, the last a mark if some are missing.
 pub fn cut(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
+    if width(text) <= most {
         return text.to_string();
     }
-    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+    let mut left = most.saturating_sub(1);
+    let fits = |c: &char| {
+        let columns = c.width().unwrap_or(0);
+        let fits = columns <= left;
+        left = left.saturating_sub(columns);
+        fits
+    };
+    text.chars().take_while(fits).chain(['…']).collect()
 }
 
 /// `1 job`, `3 jobs`
@@ -75,7 +89,9 @@ mod tests {
     #[test]
     fn cuts_go_between_characters() {
         let long = "日".repeat(300);
-        assert_eq!(cut(&long, 4), "日日日…");
+        assert_eq!(cut(&long, 4), "日…");
+        assert_eq!(cut(&long, 5), "日日…");
+        assert_eq!(cut("a日b", 4), "a日b");
         assert_eq!(cut("abc", 3), "abc");
         assert_eq!(first_line(&long), long);
     }

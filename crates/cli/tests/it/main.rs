@@ -1,6 +1,7 @@
 //! The real binary and its service, each test in a temporary home of its own.
 
 mod bad_days;
+mod book;
 mod costs;
 mod crashes;
 mod gpus;

@@ -17,20 +17,20 @@ fn the_command_reference_is_what_help_says() {
     for verb in ["all", "selectors"].iter().chain(&verbs) {
         let help = nexus.ok(&["help", verb]);
         let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
-        text.push_str(&format!("\n## nexus help {verb}\n\n```\n{}\n```\n", lines.join("\n")));
+        text.push_str(&format!("\n## nexus help {verb}\n\n```text\n{}\n```\n", lines.join("\n")));
     }
     for below in ["get", "set", "unset", "edit", "path"] {
         let help = nexus.ok(&["config", below, "--help"]);
         let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
-        text.push_str(&format!("\n## nexus config {below} --help\n\n```\n{}\n```\n", lines.join("\n")));
+        text.push_str(&format!("\n## nexus config {below} --help\n\n```text\n{}\n```\n", lines.join("\n")));
     }
     let help = nexus.ok(&["notify", "test", "--help"]);
     let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
-    text.push_str(&format!("\n## nexus notify test --help\n\n```\n{}\n```\n", lines.join("\n")));
+    text.push_str(&format!("\n## nexus notify test --help\n\n```text\n{}\n```\n", lines.join("\n")));
     for below in ["ls", "show", "csv"] {
         let help = nexus.ok(&["sweep", below, "--help"]);
         let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
-        text.push_str(&format!("\n## nexus sweep {below} --help\n\n```\n{}\n```\n", lines.join("\n")));
+        text.push_str(&format!("\n## nexus sweep {below} --help\n\n```text\n{}\n```\n", lines.join("\n")));
     }
     compare("docs/cli.md", &text);
 }
@@ -62,7 +62,7 @@ be started.
 - **env_file**: `--env` goes over `--env-file` goes over this file goes over the submitter's environment. It is read \
 when a job starts; a job whose file is missing or wrong fails with start-error and its name.
 - **nofile**, **memlock**: a number that the machine does not allow is a start-error; `unlimited` is all that it allows.
-- **Sizes** are in powers of two (`1GB` = 1024 MB), **durations** have a unit (`90s`, `1h30m`), **GPU lists** are \
+- **Sizes** are in powers of two (`1GB` = 1024 MB), **durations** have a unit (`90s`, `1.5h`), **GPU lists** are \
 `0-2,5`.
 - `nexus start --gpus 4` and its like go over their keys until the service starts anew or start is given other ones, and are written nowhere: `nexus restart`, \
 `stop` and `start`, a crash and an automatic start all go back to the file. `nexus config` shows them as from `nexus start`.

@@ -80,7 +80,7 @@ pub(super) fn revise(world: &mut World, revision: Revision, now: Time) -> Result
             happen(world, edited(world, edit));
         }
     }
-    happen(world, revision.add.into_iter().map(Event::Submitted).collect());
+    happen(world, revision.add.into_iter().map(Event::submitted).collect());
     let still_waits = |job: &JobId| world.job(*job).is_some();
     let order: Vec<JobId> = revision.order.into_iter().filter(still_waits).collect();
     happen(world, arranged(world, &order));
@@ -117,7 +117,7 @@ fn waits(world: &World, job: JobId) -> Result<(), Refusal> {
 
 fn edited(world: &World, edit: &Edit) -> Vec<Event> {
     let job = world.job(edit.job).expect("looked at before");
-    let mut events = vec![Event::Edited { job: edit.job, needs: edit.needs.clone() }];
+    let mut events = vec![Event::Edited { job: edit.job, needs: edit.needs.clone().map(Box::new) }];
     if let Some(priority) = edit.priority.map(i64::from).filter(|priority| *priority != job.place.priority) {
         events.push(Event::Placed { job: edit.job, place: Place { priority, ..job.place } });
     }

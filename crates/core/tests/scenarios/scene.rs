@@ -48,8 +48,11 @@ struct Disk {
 impl Disk {
     fn write(&mut self, event: &Event) {
         match event {
-            Event::Submitted(NewJob { id, needs, .. }) | Event::Edited { job: id, needs: Some(needs) } => {
-                self.specs.insert(*id, (needs.same, needs.after.clone()));
+            Event::Submitted(new) => {
+                self.specs.insert(new.id, (new.needs.same, new.needs.after.clone()));
+            }
+            Event::Edited { job, needs: Some(needs) } => {
+                self.specs.insert(*job, (needs.same, needs.after.clone()));
             }
             Event::Peaked { run, mib } => {
                 self.peaks.insert(*run, *mib);

@@ -107,7 +107,7 @@ impl Rules {
                 self.ranks.insert(*job, (place.priority, place.turn));
             }
             Event::Orphaned { job, parent } => self.orphaned(*job, *parent, disk),
-            Event::Edited { job, needs } => self.edited(*job, needs.as_ref(), disk),
+            Event::Edited { job, needs } => self.edited(*job, needs.as_deref(), disk),
             Event::Running { run, at, .. } => {
                 let known = disk.run(*run).map(|run| run.phase);
                 assert_eq!(known, Some(Phase::Starting), "{run} is said to run");

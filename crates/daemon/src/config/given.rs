@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn durations_and_sizes_go_there_and_back() {
-        for (text, number) in [("90s", 90), ("10m", 600), ("1h30m", 5400), ("2d", 172_800), ("0s", 0)] {
+        for (text, number) in [("90s", 90), ("10m", 600), ("1h30m", 5400), ("1.5h", 5400), ("2d", 172_800), ("0s", 0)] {
             assert_eq!(seconds(text), Some(number), "{text}");
             let shown = shown::duration(Duration::from_secs(number));
             assert_eq!(shown.as_str().and_then(seconds), Some(number), "{text}");
@@ -236,7 +236,7 @@ mod tests {
             assert_eq!(bytes(text), Ok(number), "{text}");
             assert_eq!(shown::size(number).as_str().map(bytes), Some(Ok(number)), "{text}");
         }
-        for bad in ["", "5", "s", "5x", "1.5h", "-1s", "99999999999999999999s", "9999d", "5é"] {
+        for bad in ["", "5", "s", "5x", "1.5s", "-1s", "99999999999999999999s", "9999d", "5é"] {
             assert_eq!(seconds(bad), None, "{bad}");
             assert!(bytes(bad).is_err(), "{bad}");
         }

@@ -20,6 +20,9 @@ use crate::same::same;
 use crate::store::{JobEnv, NewRow, NewSpec, parents};
 use crate::{clock, home, words};
 
+/// So many new jobs at once get ids that lie together.
+const MANY: usize = 100;
+
 impl Engine {
     pub(super) fn submit_once(
         &mut self,
@@ -128,6 +131,9 @@ impl Engine {
 
     /// In order: those of many jobs go into the indices one beside the other.
     pub(super) fn fresh_ids(&mut self, count: usize, turn: &Turn) -> Result<Vec<JobId>, Problem> {
+        if count >= MANY {
+            return self.many_fresh_ids(count, turn);
+        }
         let mut ids = Vec::with_capacity(count);
         while ids.len() < count {
             let taken = self.store.jobs_taken() + turn.batch.new.len() as u64;
@@ -140,6 +146,23 @@ impl Engine {
             // Some may have come twice: there are others for those.
             ids.sort_unstable();
             ids.dedup();
+        }
+        Ok(ids)
+    }
+
+    /// From stretches of which it is known at a look which ids are taken: not each is looked for by itself.
+    fn many_fresh_ids(&mut self, count: usize, turn: &Turn) -> Result<Vec<JobId>, Problem> {
+        let mut ids: Vec<JobId> = Vec::with_capacity(count);
+        while ids.len() < count {
+            let taken = self.store.jobs_taken() + (turn.batch.new.len() + ids.len()) as u64;
+            let stretch = self.ids.stretch(taken);
+            let mut given = self.store.ids_between(stretch.ends()).map_err(|error| error.problem())?;
+            given.sort_unstable();
+            let mut some = self.ids.some_of(&stretch, stretch.at_once.min(count - ids.len()));
+            let is_taken = |id: &JobId| given.binary_search(id).is_ok() || ids.binary_search(id).is_ok();
+            some.retain(|id| !is_taken(id) && !turn.batch.new.contains_key(id));
+            ids.extend(some);
+            ids.sort_unstable();
         }
         Ok(ids)
     }

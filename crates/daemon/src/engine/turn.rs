@@ -4,7 +4,7 @@ use nexus_api::problem::Problem;
 use nexus_core::event::Event;
 use nexus_core::ids::JobId;
 
-use super::{Engine, Reply};
+use super::{Engine, Question, Reply};
 use crate::store::{Batch, NewRow};
 
 /// What one turn of the loop has gathered.
@@ -13,6 +13,8 @@ pub(super) struct Turn {
     pub batch: Batch,
     /// Given an answer when the batch is on disk, or failed.
     pub replies: Vec<Answer>,
+    /// Asked while there was something that is not on disk yet.
+    pub questions: Vec<Question>,
     /// For service.log, beside those of the events.
     pub lines: Vec<String>,
     /// It is more than questions.
@@ -46,7 +48,8 @@ impl Turn {
 
     pub fn can_wait(&self) -> bool {
         let heard = |event: &Event| matches!(event, Event::Running { .. });
-        self.replies.is_empty() && !self.batch.events.is_empty() && self.batch.events.iter().all(heard)
+        let nobody_waits = self.replies.is_empty() && self.questions.is_empty();
+        nobody_waits && !self.batch.events.is_empty() && self.batch.events.iter().all(heard)
     }
 }
 

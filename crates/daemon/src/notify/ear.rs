@@ -85,7 +85,7 @@ mod tests {
     }
 
     fn submit(world: &mut World, jobs: Vec<NewJob>) -> Vec<Event> {
-        let events: Vec<Event> = jobs.into_iter().map(Event::Submitted).collect();
+        let events: Vec<Event> = jobs.into_iter().map(Event::submitted).collect();
         events.iter().for_each(|event| world.record(event));
         events
     }

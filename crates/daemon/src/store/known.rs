@@ -3,7 +3,7 @@
 
 use nexus_core::ids::JobId;
 use rusqlite::types::FromSql;
-use rusqlite::{Connection, ToSql};
+use rusqlite::{Connection, Row, ToSql};
 
 use super::{Store, StoreError};
 use crate::identity::Identity;
@@ -22,6 +22,18 @@ impl Store {
         let texts: Vec<&str> = ids.iter().map(JobId::as_str).collect();
         let found: Vec<String> = known(&self.db, &texts, IDS).map_err(|source| self.read_error(source))?;
         Ok(found.iter().filter_map(|id| id.parse().ok()).collect())
+    }
+
+    /// Ids that were ever given, from one to another.
+    pub fn ids_between(&self, (first, last): (JobId, JobId)) -> Result<Vec<JobId>, StoreError> {
+        let sql = "SELECT id FROM jobs WHERE id BETWEEN ?1 AND ?2
+                   UNION ALL SELECT id FROM retired WHERE id BETWEEN ?1 AND ?2";
+        let id = |row: &Row| Ok(row.get_ref(0)?.as_str()?.parse::<JobId>().ok());
+        self.db
+            .prepare_cached(sql)
+            .and_then(|mut found| found.query_map([first.as_str(), last.as_str()], id)?.collect())
+            .map(|ids: Vec<Option<JobId>>| ids.into_iter().flatten().collect())
+            .map_err(|source| self.read_error(source))
     }
 
     /// Those of the identities that some job has, in their order.

@@ -137,7 +137,7 @@ mod tests {
             let row =
                 NewRow { identity: identity(&spec), spec: NewSpec::of(spec, None), env: env.clone(), sweep: None };
             let new = NewJob { id, needs: Needs::default(), sweep: None, priority: 0, held: false, at: Time(0) };
-            batch.events.push(Event::Submitted(new));
+            batch.events.push(Event::submitted(new));
             batch.new.insert(id, row);
         }
         batch

@@ -174,6 +174,8 @@ impl Shim<'_> {
     fn watch(&mut self, prepared: Prepared, guard: Option<OwnedFd>, taken: impl FnOnce()) -> Option<Owed> {
         let Prepared { spec, made } = prepared;
         let (run, shell, hidden) = (spec.run.clone(), spec.shell, spec.hidden.clone());
+        // Before the marker: whoever holds one says so.
+        self.known.title.set(c"nexus-shim", &format!("nexus: job {}", spec.run));
         let (place, ready) = made.unzip();
         let folder = place.map_or_else(|| Folder::take(&spec.dir), Place::begin);
         drop(guard);
@@ -186,7 +188,6 @@ impl Shim<'_> {
                 return None;
             }
         };
-        self.known.title.set(c"nexus-shim", &format!("nexus: job {}", spec.run));
         taken();
         if let Some(link) = &spec.project_link {
             link_job(link);

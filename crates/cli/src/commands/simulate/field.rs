@@ -113,10 +113,12 @@ mod tests {
     #[test]
     fn spans_are_seconds_or_durations() {
         let read = |text: &str| with(text, span).map(|span| span.as_millis());
-        for (text, expected) in [("0", 0), ("90.5", 90_500), ("1h30m", 5_400_000), ("2d", 172_800_000)] {
+        for (text, expected) in
+            [("0", 0), ("90.5", 90_500), ("1h30m", 5_400_000), ("1.5h", 5_400_000), ("2d", 172_800_000)]
+        {
             assert_eq!(read(text), Ok(expected), "{text}");
         }
-        for bad in ["", "-1", "nan", "1.5h", "1x", "9999999999", "99999999999999999999d"] {
+        for bad in ["", "-1", "nan", "1.5x", "1x", "9999999999", "99999999999999999999d"] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }

@@ -37,7 +37,7 @@ pub async fn csv(args: CsvArgs, app: &App) -> Result<(), CliError> {
 }
 
 /// That of a name, or the newest.
-async fn named(name: Option<&str>, client: &Client) -> Result<Sweep, CliError> {
+pub async fn named(name: Option<&str>, client: &Client) -> Result<Sweep, CliError> {
     if let Some(name) = name {
         return client.sweep(name.strip_prefix("sweep:").unwrap_or(name)).await;
     }

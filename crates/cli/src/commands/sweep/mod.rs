@@ -7,6 +7,8 @@ mod queue;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+pub use self::look::named;
+pub use self::queue::meant;
 use crate::app::App;
 use crate::error::CliError;
 use crate::typed::AddArgs;

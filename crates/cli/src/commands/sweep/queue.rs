@@ -42,7 +42,7 @@ pub async fn run(args: SweepArgs, app: &App) -> Result<(), CliError> {
 }
 
 /// What was typed, as it is meant, and the points it comes to.
-fn meant(args: &SweepArgs, app: &App) -> Result<(NewSweep, Points), CliError> {
+pub fn meant(args: &SweepArgs, app: &App) -> Result<(NewSweep, Points), CliError> {
     let usage = |usage: Usage| usage.of("sweep");
     let from = args.from.as_deref();
     let words = asked::words(&args.add.command).map_err(usage)?;

@@ -1,7 +1,5 @@
 //! A cluster whose login node is another host.
 
-use std::fs;
-
 use nexus_testkit::{Nexus, Slurm, SshHosts, until};
 
 use super::{Hpc, small};
@@ -9,12 +7,8 @@ use crate::NEXUS;
 
 /// The host's logins have Slurm's programs and know the cluster.
 fn log_in_to(ssh: &SshHosts, slurm: &Slurm) {
-    let path = ssh.folder(1).join("sshd_config");
-    let config = fs::read_to_string(&path).expect("its configuration");
     let programs = slurm.path_with_counting().into_string().expect("a path of text");
-    let with = format!("SetEnv SLURM_CONF={} PATH={programs} ", slurm.conf().display());
-    fs::write(&path, config.replace("SetEnv ", &with)).expect("its configuration");
-    ssh.configure(1, "");
+    ssh.set_env(1, &format!("SLURM_CONF={} PATH={programs}", slurm.conf().display()));
 }
 
 fn over_ssh() -> Option<(SshHosts, Hpc)> {

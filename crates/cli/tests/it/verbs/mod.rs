@@ -48,6 +48,7 @@ mod logs;
 mod logs_follow;
 mod ls;
 mod man;
+mod mcp;
 mod model_rules;
 mod notify;
 mod pause;
@@ -85,6 +86,8 @@ mod var_runs;
 mod wait;
 mod web;
 mod why;
+
+pub use unit::SYSTEMCTL;
 
 /// Columns and rows of a terminal wide enough for all that is shown here.
 const SCREEN: (u16, u16) = (120, 40);

@@ -84,6 +84,13 @@ fn a_stop_is_told_survives_a_restart_and_is_released() {
     assert_eq!(sweep["stopped"], json!(null));
     assert_eq!(nexus.ok(&["sweep", "csv", "m"]).lines().count(), 7, "each point once");
     nexus.fails(1, &["rerun", "--failed", "sweep:m"]);
+    // Those that were repeated since are of the past for whoever waits or comes after, unless they are named.
+    let waited = nexus.run(&["wait", "sweep:m"]).expect_code(0).stdout;
+    assert_eq!(waited.lines().count(), 6, "{waited}");
+    let failed = nexus.run(&["wait", "sweep:m", &all[0]]).expect_code(1).stdout;
+    assert!(failed.contains(&format!("failed (exit 1) {}", all[0])), "{failed}");
+    let after = nexus.add_with(&["--after", "sweep:m"], "true");
+    assert_eq!(nexus.ended(&after)["state"], "completed");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use nexus_testkit::{Nexus, Output, until};
 use crate::NEXUS;
 
 /// Starts the program of the unit as systemd would, and writes down what it was asked. `enable` and its like do nothing.
-const SYSTEMCTL: &str = r#"#!/bin/bash
+pub const SYSTEMCTL: &str = r#"#!/bin/bash
 echo "$@" >> "$(dirname "$0")/asked"
 unit=$HOME/.config/systemd/user/nexus.service
 case "$2" in

@@ -29,6 +29,12 @@ fn a_mistyped_verb_is_no_job() {
         (&["kill", "--yess", "abc"], "error: there is no option --yess\n", "hint: --yes\n"),
         (&["show", "abc", "def"], "error: def is one word too many; nothing was done\n", "hint: nexus help show\n"),
         (&["queue", "abc"], "error: abc is one word too many; nothing was done\n", "hint: nexus help queue\n"),
+        (
+            &["service"],
+            "error: nexus service needs a verb of its own: install or uninstall\n",
+            "hint: nexus help service\n",
+        ),
+        (&["var"], "error: nexus var needs a verb of its own: ls, set or unset\n", "hint: nexus help var\n"),
     ] {
         let said = nexus.fails(2, words);
         assert!(said.starts_with(error), "{words:?}: {said}");

@@ -56,6 +56,25 @@ fn a_held_job_is_said_to_be_held() {
 }
 
 #[test]
+fn many_that_are_held_are_told_in_a_line() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let two: Vec<String> = nexus.ok(&["add", "--hold", "-x", "2", "true"]).lines().map(String::from).collect();
+    let said = |words: &[&str]| {
+        let mut waiter = nexus.command(words).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(waiter.stderr.take().unwrap()).read_line(&mut said).unwrap();
+        waiter.kill().unwrap();
+        waiter.wait().unwrap();
+        said
+    };
+    let both = two.join(" ");
+    assert_eq!(said(&["wait", "--all"]), format!("{both} are held and do not start before: nexus release {both}\n"));
+    nexus.ok(&["add", "--hold", "-x", "10", "true"]);
+    let many = "12 jobs are held and do not start before they are released: nexus queue shows them\n";
+    assert_eq!(said(&["wait", "--all"]), many);
+}
+
+#[test]
 fn it_outlives_a_restart_and_a_crash() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     let id = nexus.add_with(&["--hold"], "exit 4");

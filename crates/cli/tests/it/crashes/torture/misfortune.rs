@@ -65,6 +65,9 @@ impl Misfortune {
                 let pid = find(victim, stage, service, chance, Some(shot));
                 // In the midst of its command, if it is a client's.
                 std::thread::sleep(Duration::from_micros(chance.below(5_000)));
+                // A shim may have another run by now: which one, it tells while it stands still.
+                kill(pid, signal::SIGSTOP);
+                shot.extend(stage.shims().into_iter().filter(|(shim, _)| *shim == pid).map(|(_, run)| run));
                 kill(pid, signal::SIGKILL);
                 until("it is gone", || (!alive(pid)).then_some(()));
             }
