@@ -48,10 +48,12 @@ impl Nexus {
         u32::try_from(self.started(id)["shim_pid"].as_u64().expect("a shim has a pid")).expect("a pid")
     }
 
-    /// Shims that watch runs in a folder, each with its run.
+    /// Shims that watch runs in a folder, each with its run. A job that is on its way to its program looks like its shim:
+    /// it is the one that has a shim for a parent.
     pub fn shims_in(folder: &Path) -> Vec<(u32, String)> {
         let run = |pid: u32| proc::cmdline(pid).strip_prefix("nexus: job ").map(|run| run.trim_end().to_string());
-        let shims = proc::all().into_iter().filter(|pid| proc::alive(*pid) && proc::name(*pid) == "nexus-shim");
+        let is_shim = |pid: u32| proc::alive(pid) && proc::name(pid) == "nexus-shim";
+        let shims = proc::all().into_iter().filter(|pid| is_shim(*pid) && !proc::parent(*pid).is_some_and(is_shim));
         shims.filter(|pid| proc::has_open(*pid, folder)).filter_map(|pid| Some((pid, run(pid)?))).collect()
     }
 
