@@ -15,6 +15,8 @@ pub const FORMAT: u32 = 1;
 
 pub const STARTED: &str = "started";
 pub const EXIT: &str = "exit.json";
+/// The record, until it is whole.
+pub const EXIT_PART: &str = "exit.json.part";
 pub const STDOUT: &str = "stdout.log";
 pub const STDERR: &str = "stderr.log";
 pub const ORDER: &str = "order.idx";
@@ -24,6 +26,8 @@ pub const START_ERROR: &str = "start_error";
 pub const SCRIPT: &str = "script";
 /// What a run with variables printed last, [`Said`], with the variables' names in place of their values.
 pub const LAST_LINES: &str = "last_lines";
+/// Where folders of a job's own are put that it never used, for the next run of the same shim.
+pub const SPARE_FOLDERS: [&str; 2] = [".checkpoints", ".results"];
 /// Where the further copy of the output is, for a run that was given two names for it: a symbolic link.
 pub const OUT: &str = "out";
 

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use nexus_api::run_dir::{
-    EXIT, FENCED, LAST_LINES, ORDER, OUT, SCRIPT, SLURM_JOB, SPEC, START_ERROR, STARTED, STDERR, STDOUT, run_of,
+    EXIT, EXIT_PART, FENCED, LAST_LINES, ORDER, OUT, SCRIPT, SLURM_JOB, SPARE_FOLDERS, SPEC, START_ERROR, STARTED,
+    STDERR, STDOUT, run_of,
 };
 
 use crate::inspect::{InspectError, Seen, inspect, is_occupied};
@@ -191,11 +192,16 @@ fn may_go(dir: &Path, how: How) -> Option<bool> {
     }
 }
 
-/// The marker goes last: as long as it is there, nobody takes the run for one that never began.
+/// What a shim takes away itself, unless it was killed, goes as well. The marker goes last: as long as it is there, nobody
+/// takes the run for one that never began.
 fn tidy(dir: &Path) -> io::Result<()> {
+    for name in SPARE_FOLDERS {
+        // One that is not empty is a job's own.
+        let _ = fs::remove_dir(dir.join(name));
+    }
     let is_empty = |name| fs::metadata(dir.join(name)).map_or(true, |metadata| metadata.len() == 0);
     let unneeded = [ORDER].into_iter().filter(|_| is_empty(STDOUT) || is_empty(STDERR));
-    for name in [SPEC, SCRIPT, SLURM_JOB, FENCED].into_iter().chain(unneeded).chain([EXIT, STARTED]) {
+    for name in [SPEC, SCRIPT, SLURM_JOB, FENCED, EXIT_PART].into_iter().chain(unneeded).chain([EXIT, STARTED]) {
         match fs::remove_file(dir.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -289,6 +295,19 @@ mod tests {
         assert!(tidy(dir).is_err() && dir.join(STARTED).exists());
         fs::remove_dir(dir.join(EXIT)).unwrap();
         assert!(tidy(dir).is_ok() && !dir.join(STARTED).exists());
+    }
+
+    #[test]
+    fn what_a_shim_left_that_was_killed_goes_and_what_a_job_put_there_stays() {
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = temporary.path();
+        let [checkpoints, results] = SPARE_FOLDERS.map(|name| dir.join(name));
+        fs::create_dir(&checkpoints).unwrap();
+        fs::create_dir(&results).unwrap();
+        fs::write(results.join("own"), "of the job").unwrap();
+        fs::write(dir.join(EXIT_PART), "{").unwrap();
+        tidy(dir).unwrap();
+        assert!(!checkpoints.exists() && !dir.join(EXIT_PART).exists() && results.join("own").exists());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nexus_api::run_dir::{EXIT, ExitRecord, START_ERROR, STARTED, Started};
+use nexus_api::run_dir::{EXIT, EXIT_PART, ExitRecord, START_ERROR, STARTED, Started};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
@@ -101,7 +101,7 @@ impl Folder {
 
     /// Writes the record whole or not at all, and not before it is on the disk.
     pub fn write_record(&self, record: &ExitRecord) -> io::Result<()> {
-        let temporary = self.path.join("exit.json.part");
+        let temporary = self.path.join(EXIT_PART);
         let written = File::options()
             .write(true)
             .create(true)

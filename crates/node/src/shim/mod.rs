@@ -35,7 +35,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nexus_api::results::Found;
-use nexus_api::run_dir::{Cause, ExitRecord, ExitStatus, FENCED, FORMAT, RunSpec, ShimMessage, Started};
+use nexus_api::run_dir::{Cause, ExitRecord, ExitStatus, FENCED, FORMAT, RunSpec, SPARE_FOLDERS, ShimMessage, Started};
 use nexus_api::variables::Hidden;
 use rustix::event::Timespec;
 
@@ -57,9 +57,6 @@ use crate::memory_group::MemoryGroup;
 use crate::processes;
 use crate::reports::Next;
 use crate::signals::Signals;
-
-/// Where a folder of a job's own is put that it never used, in the directory of its run.
-const SPARE_FOLDERS: [&str; 2] = [".checkpoints", ".results"];
 
 /// A service that lives has an end in its database within this time, and a next run, if there is one, on its way.
 const SETTLED_WITHIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };

@@ -1,7 +1,7 @@
 //! Holds what nexus says against what was acknowledged and what the ledger tells.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nexus_testkit::{Nexus, until};
@@ -150,8 +150,8 @@ fn untidy(nexus: &Nexus) -> Option<String> {
     const TIDIED: &str = "SELECT id || '/' || number FROM runs JOIN jobs USING (n) WHERE tidied = 1";
     let tidied = sql(nexus, TIDIED);
     let begin = leftovers(nexus);
-    if let Some(run) = tidied.iter().find(|run| begin.contains(*run)) {
-        return Some(format!("{run} is said to be tidied and is not"));
+    if let Some((run, file)) = tidied.iter().find_map(|run| begin.get_key_value(run)) {
+        return Some(format!("{run} is said to be tidied and is not: there is {}", file.display()));
     }
     until("run directories are cleared", || {
         let left = leftovers(nexus).len();
@@ -160,27 +160,27 @@ fn untidy(nexus: &Nexus) -> Option<String> {
     None
 }
 
-/// `id/number` of runs whose directories hold more than logs.
-fn leftovers(nexus: &Nexus) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    for entry in std::fs::read_dir(nexus.home().join("logs")).expect("logs are there").flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
+/// `id/number` of runs whose directories hold more than logs, with something that they hold.
+fn leftovers(nexus: &Nexus) -> BTreeMap<String, PathBuf> {
+    let mut found = BTreeMap::new();
+    for (name, path) in files(&nexus.home().join("logs")) {
         let id = name.strip_prefix("job_").unwrap_or_else(|| panic!("logs hold {name}"));
-        for inside in std::fs::read_dir(entry.path()).into_iter().flatten().flatten() {
-            let name = inside.file_name().to_string_lossy().into_owned();
+        for (name, path) in files(&path) {
             if let Some(number) = name.strip_prefix("attempt_") {
-                found.extend((!is_tidy(&inside.path())).then(|| format!("{id}/{number}")));
+                let more = files(&path).into_iter().find(|(name, _)| !is_log(name));
+                found.extend(more.map(|(_, path)| (format!("{id}/{number}"), path)));
             } else if !is_log(&name) {
-                found.insert(format!("{id}/1"));
+                found.insert(format!("{id}/1"), path);
             }
         }
     }
     found
 }
 
-fn is_tidy(dir: &Path) -> bool {
-    let names = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    names.map(|entry| entry.file_name()).all(|name| name.to_str().is_some_and(is_log))
+/// Those that are gone meanwhile hold none.
+fn files(folder: &Path) -> Vec<(String, PathBuf)> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path())).collect()
 }
 
 fn is_log(name: &str) -> bool {
