@@ -526,6 +526,9 @@ impl Engine {
 
     fn tell(&mut self, batch: &Batch, mut lines: Vec<String>, watch: &mut Watch) {
         let now = clock::now();
+        let many = narrate::many_added(&batch.events);
+        let is_many = many.is_some();
+        lines.extend(many);
         for event in &batch.events {
             if let Event::Planned { run: RunId { job, number: 1 }, at, .. } = event
                 && let Some(job) = self.world.job(*job)
@@ -537,7 +540,9 @@ impl Engine {
                 None => Cow::from(self.store.command(job).unwrap_or_default()),
             };
             let sweep = |sweep| self.store.sweep_name(sweep).ok().flatten().unwrap_or_default();
-            lines.extend(watch.narrator.line(event, now, command, sweep, &self.pool.names));
+            if !(is_many && narrate::added(event).is_some()) {
+                lines.extend(watch.narrator.line(event, now, command, sweep, &self.pool.names));
+            }
             if let Some(what) = narrate::told(event, &self.world, &self.pool.names) {
                 self.events.publish(what);
             }

@@ -44,15 +44,21 @@ impl IdMaker {
         Stretch { length, first, size, at_once: (size / 16).min(left) as usize }
     }
 
-    /// Of a stretch, in order; perhaps fewer.
-    pub fn some_of(&mut self, stretch: &Stretch, count: usize) -> Vec<JobId> {
+    /// Of a stretch, where these are taken; perhaps fewer.
+    pub fn some_of(&mut self, stretch: &Stretch, taken: impl Iterator<Item = JobId>, count: usize) -> Vec<JobId> {
         let Stretch { length, first, size, .. } = *stretch;
-        let mut ids: Vec<JobId> =
-            (0..count).map(|_| JobId::from_number(length, first + self.random() % size)).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        ids.retain(|id| RESERVED.binary_search(&id.as_str()).is_err());
-        ids
+        let (begin, end) = stretch.ends();
+        let mut is_taken = vec![false; size as usize];
+        let reserved = RESERVED.iter().filter_map(|word| word.parse().ok());
+        for id in taken.chain(reserved).filter(|id| (begin..=end).contains(id) && id.as_str().len() == length) {
+            is_taken[(id.number() - first) as usize] = true;
+        }
+        let mut one = |_| {
+            let place = self.random() % size;
+            let is_new = !std::mem::replace(&mut is_taken[place as usize], true);
+            is_new.then(|| JobId::from_number(length, first + place))
+        };
+        (0..count).filter_map(&mut one).collect()
     }
 
     /// SplitMix64.
@@ -112,9 +118,11 @@ mod tests {
             let stretch = maker.stretch(taken);
             let (first, last) = stretch.ends();
             assert_eq!((first.as_str().len(), stretch.at_once), (length, at_once), "after {taken} jobs");
-            let some = maker.some_of(&stretch, 500);
-            assert!(some.len() > 480 && some.is_sorted(), "few come twice: {}", some.len());
+            let some: BTreeSet<JobId> = maker.some_of(&stretch, [].into_iter(), 500).into_iter().collect();
+            assert!(some.len() > 480, "few come twice: {}", some.len());
             assert!(some.iter().all(|id| (first..=last).contains(id) && !RESERVED.contains(&id.as_str())));
+            let more = maker.some_of(&stretch, some.iter().copied(), 500);
+            assert!(more.len() > 450 && more.iter().all(|id| !some.contains(id)), "those are taken");
         }
     }
 }

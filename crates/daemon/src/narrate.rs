@@ -16,6 +16,9 @@ use nexus_core::world::World;
 use crate::names::Names;
 use crate::words;
 
+/// So many jobs that come at once are told one by one: more would push all else out of a log that is rotated.
+const FEW: usize = 100;
+
 /// Remembers where each run is, since an end no longer says it.
 #[derive(Default)]
 pub struct Narrator {
@@ -27,6 +30,22 @@ pub struct Narrator {
     last: Option<(JobId, Outcome)>,
     /// Jobs that are held now are held with their sweep.
     holds_sweep: bool,
+}
+
+/// A job that was added and nobody else tells of: a sweep has a line of its own.
+pub fn added(event: &Event) -> Option<JobId> {
+    match event {
+        Event::Submitted(new) if new.sweep.is_none() => Some(new.id),
+        _ => None,
+    }
+}
+
+/// The line for jobs that are too many to be told one by one.
+pub fn many_added(events: &[Event]) -> Option<String> {
+    let mut added = events.iter().filter_map(added);
+    let (first, last) = (added.next()?, added.next_back()?);
+    let count = added.count() + 2;
+    (count > FEW).then(|| format!("Added {count} jobs, the first {first}, the last {last}"))
 }
 
 impl Narrator {

@@ -156,14 +156,14 @@ impl Engine {
         while ids.len() < count {
             let taken = self.store.jobs_taken() + (turn.batch.new.len() + ids.len()) as u64;
             let stretch = self.ids.stretch(taken);
-            let mut given = self.store.ids_between(stretch.ends()).map_err(|error| error.problem())?;
-            given.sort_unstable();
-            let mut some = self.ids.some_of(&stretch, stretch.at_once.min(count - ids.len()));
-            let is_taken = |id: &JobId| given.binary_search(id).is_ok() || ids.binary_search(id).is_ok();
-            some.retain(|id| !is_taken(id) && !turn.batch.new.contains_key(id));
+            let (first, last) = stretch.ends();
+            let given = self.store.ids_between((first, last)).map_err(|error| error.problem())?;
+            let coming = turn.batch.new.range(first..=last).map(|(id, _)| id).chain(&ids);
+            let taken = given.iter().chain(coming).copied();
+            let some = self.ids.some_of(&stretch, taken, stretch.at_once.min(count - ids.len()));
             ids.extend(some);
-            ids.sort_unstable();
         }
+        ids.sort_unstable();
         Ok(ids)
     }
 

@@ -66,3 +66,21 @@ Service stopped"
     );
     assert_eq!(lines(&nexus).join("\n"), expected);
 }
+
+#[test]
+fn many_jobs_that_come_at_once_have_one_line() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    nexus.ok(&["pause"]);
+    let import = |numbers: std::ops::Range<u32>| {
+        let text: String = numbers.map(|number| format!("echo {number}\n")).collect();
+        let file = nexus.file("commands.txt", &text);
+        nexus.ok(&["import", "-q", &file.display().to_string()])
+    };
+    let few = import(0..100);
+    let many = import(100..201);
+    let added: Vec<String> = lines(&nexus).into_iter().filter(|line| line.starts_with("Added")).collect();
+    let each = few.lines().enumerate().map(|(number, id)| format!("Added job {id}: echo {number}"));
+    let (first, last) = (many.lines().next().unwrap(), many.lines().last().unwrap());
+    let all = format!("Added 101 jobs, the first {first}, the last {last}");
+    assert_eq!(added, each.chain([all]).collect::<Vec<_>>());
+}
