@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use nexus_api::run_dir::{ORDER, STDERR, STDOUT};
 
@@ -12,6 +13,9 @@ use crate::order::{MAGIC, RECORD, Stretch};
 
 /// Read backwards at once when lines are counted.
 const BLOCK_BYTES: u64 = 64 << 10;
+
+/// An order that is on its way is there in an instant, unless its shim was killed in that very instant.
+const ORDER_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Where the first stretch is.
 const FIRST: u64 = MAGIC.len() as u64;
@@ -42,6 +46,10 @@ pub struct LogReader {
     which: Which,
     streams: [Stream; 2],
     order: Option<File>,
+    /// The order has told of something.
+    is_ordered: bool,
+    /// An order that should have been there never came.
+    has_no_order: bool,
     /// Where the stretch that is being read is in the order, and how much of it has been read.
     stretch_at: u64,
     in_stretch: u64,
@@ -99,6 +107,8 @@ impl LogReader {
             which,
             streams: [stream(), stream()],
             order: None,
+            is_ordered: false,
+            has_no_order: false,
             stretch_at: FIRST,
             in_stretch: 0,
         };
@@ -109,14 +119,31 @@ impl LogReader {
     /// The next bytes, at most `max`. `None` if there are no more at the moment.
     pub fn read_next(&mut self, max: usize) -> io::Result<Option<Chunk>> {
         let max = max.max(1) as u64;
-        // The lengths come first: a log is written before the order, so what the order, read afterwards, does not
-        // tell of is a single chunk on its way.
-        let lengths = self.lengths()?;
-        if self.which == Which::Both
-            && let Some(chunk) = self.read_in_order(max)?
-        {
-            return Ok(Some(chunk));
+        let until = Instant::now() + ORDER_PATIENCE;
+        loop {
+            // The lengths come first: a log is written before the order, so what the order, read afterwards, does not
+            // tell of is a single chunk on its way.
+            let lengths = self.lengths()?;
+            if self.which == Which::Both
+                && let Some(chunk) = self.read_in_order(max)?
+            {
+                return Ok(Some(chunk));
+            }
+            if self.which != Which::Both || self.is_ordered || self.has_no_order || self.is_of_one(lengths)? {
+                return self.read_up_to(lengths, max);
+            }
+            // Both have bytes: the order is about to say which were first.
+            self.has_no_order = Instant::now() > until;
+            std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// Whether one stream alone had bytes when these lengths were read, one after the other.
+    fn is_of_one(&mut self, [stdout, stderr]: [u64; 2]) -> io::Result<bool> {
+        Ok(stderr == 0 || (stdout == 0 && self.lengths()?[0] == 0))
+    }
+
+    fn read_up_to(&mut self, lengths: [u64; 2], max: u64) -> io::Result<Option<Chunk>> {
         let which = self.which;
         for stderr in [false, true].into_iter().filter(|stderr| which.shows(*stderr)) {
             let stream = &mut self.streams[usize::from(stderr)];
@@ -144,6 +171,7 @@ impl LogReader {
             // The length before the stretch: when another follows, this one has got all it will ever have.
             let is_last = order.metadata()?.len() < self.stretch_at + 2 * RECORD;
             let Some(Stretch { stderr, length }) = stretch_at(order, self.stretch_at)? else { return Ok(None) };
+            self.is_ordered = true;
             let stream = &mut self.streams[usize::from(stderr)];
             let known = stream.ahead.min(length - self.in_stretch);
             stream.ahead -= known;

@@ -95,6 +95,28 @@ fn a_follower_sees_bytes_once_and_in_order_while_the_order_comes_to_be() {
 }
 
 #[test]
+fn which_stream_was_first_is_waited_for() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path();
+    let mut reader = LogReader::open(dir, Which::Both).unwrap();
+    append(dir, "stderr.log", "e1\n");
+    append(dir, "stdout.log", "o1\n");
+    let told = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(20));
+            let file = File::create_new(dir.join("order.idx")).unwrap();
+            std::thread::sleep(Duration::from_millis(5));
+            file.write_all_at(&order(&[(true, 3), (false, 3)]), 0).unwrap();
+        });
+        rest(&mut reader)
+    });
+    assert_eq!(told, "e1\no1\n");
+    fs::remove_file(dir.join("order.idx")).unwrap();
+    let mut reader = LogReader::open(dir, Which::Both).unwrap();
+    assert_eq!(rest(&mut reader), "o1\ne1\n", "a shim that was killed never says it");
+}
+
+#[test]
 fn a_log_that_was_cut_is_read_as_far_as_it_goes() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path();
