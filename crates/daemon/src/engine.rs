@@ -53,7 +53,7 @@ use crate::notify::Teller;
 use crate::pool::{Lines, Pool};
 use crate::readings::Readings;
 use crate::results::Copier;
-use crate::service_log::ServiceLog;
+use crate::service_log::{Level, Line, ServiceLog};
 use crate::store::{Batch, Store, StoreError};
 use crate::{clock, home};
 use gpus::Watched;
@@ -292,7 +292,7 @@ impl Engine {
             Message::Import { order, reply } => self.answered(turn, reply, |it, turn| it.import(order, turn)),
             Message::Watch { change, line, reply } => {
                 turn.batch.watches.push(change);
-                turn.batch.notes.push(line);
+                turn.batch.notes.push(line.into());
                 turn.answer(reply, Ok(()));
             }
             Message::Variable { change, reply } => self.answered(turn, reply, |it, turn| it.variable(change, turn)),
@@ -379,7 +379,7 @@ impl Engine {
 
     /// Jobs that run keep what they were started with.
     fn follow(&mut self, config: Config, turn: &mut Turn, watch: &mut Watch) {
-        self.log.limit(config.log_max_size, config.log_keep);
+        self.log.limit(config.log);
         let gpus_of = |config: &Config| (config.gpus.clone(), config.usual_gpus.clone(), config.machines.clone());
         let other_gpus = gpus_of(&config) != gpus_of(&self.specs.config);
         self.calls.follow(&config);
@@ -450,7 +450,7 @@ impl Engine {
         let stopping = self.world.stopping() && !turn.batch.events.contains(&Event::Stopping);
         self.leaves_jobs &= stopping;
         self.log.write(&turn.lines);
-        self.log.write(&[format!("Error: {problem}")]);
+        self.log.write(&[Line::error(&problem)]);
         self.store.forget_launched();
         self.world = self.restored();
         self.members_again();
@@ -477,7 +477,7 @@ impl Engine {
                     return world;
                 }
                 Err(error) => {
-                    self.log.write(&[format!("Error: {}", error.problem())]);
+                    self.log.write(&[Line::error(error.problem())]);
                     std::thread::sleep(AFTER_FAILURE);
                 }
             }
@@ -524,11 +524,11 @@ impl Engine {
         (self.world, local.gpus)
     }
 
-    fn tell(&mut self, batch: &Batch, mut lines: Vec<String>, watch: &mut Watch) {
+    fn tell(&mut self, batch: &Batch, mut lines: Vec<Line>, watch: &mut Watch) {
         let now = clock::now();
         let many = narrate::many_added(&batch.events);
         let is_many = many.is_some();
-        lines.extend(many);
+        lines.extend(many.map(Line::from));
         for event in &batch.events {
             if let Event::Planned { run: RunId { job, number: 1 }, at, .. } = event
                 && let Some(job) = self.world.job(*job)
@@ -541,7 +541,8 @@ impl Engine {
             };
             let sweep = |sweep| self.store.sweep_name(sweep).ok().flatten().unwrap_or_default();
             if !(is_many && narrate::added(event).is_some()) {
-                lines.extend(watch.narrator.line(event, now, command, sweep, &self.pool.names));
+                let line = watch.narrator.line(event, now, command, sweep, &self.pool.names);
+                lines.extend(line.map(|text| Line { level: narrate::level(event), text }));
             }
             if let Some(what) = narrate::told(event, &self.world, &self.pool.names) {
                 self.events.publish(what);
@@ -550,6 +551,12 @@ impl Engine {
         self.teller.hear(&batch.events, batch.sweeps.iter().map(|sweep| sweep.of.id), &self.world);
         self.tell_tags(&batch.tags);
         lines.extend(batch.notes.iter().cloned());
+        if self.log.wants(Level::Debug) && !batch.is_empty() {
+            let (events, decided, written) =
+                (batch.events.len(), self.metrics.decide.last(), self.metrics.commit.last());
+            let text = format!("Events in one go: {events}; decided in {decided:.1?}, written in {written:.1?}");
+            lines.push(Line::debug(text));
+        }
         self.log.write(&lines);
     }
 }

@@ -27,18 +27,26 @@ pub struct Histogram {
     up_to: &'static [f64; 9],
     counts: [AtomicU64; 10],
     micros: AtomicU64,
+    last_micros: AtomicU64,
 }
 
 impl Histogram {
     fn new(up_to: &'static [f64; 9]) -> Histogram {
-        Histogram { up_to, counts: Default::default(), micros: AtomicU64::new(0) }
+        Histogram { up_to, counts: Default::default(), micros: AtomicU64::new(0), last_micros: AtomicU64::new(0) }
     }
 
     pub fn saw(&self, took: Duration) {
         let seconds = took.as_secs_f64();
         let class = self.up_to.partition_point(|longest| *longest < seconds);
         self.counts[class].fetch_add(1, Relaxed);
-        self.micros.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Relaxed);
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.micros.fetch_add(micros, Relaxed);
+        self.last_micros.store(micros, Relaxed);
+    }
+
+    /// What was seen last.
+    pub fn last(&self) -> Duration {
+        Duration::from_micros(self.last_micros.load(Relaxed))
     }
 
     pub fn count(&self) -> u64 {

@@ -14,6 +14,7 @@ use nexus_core::time::Time;
 use nexus_core::world::World;
 
 use crate::names::Names;
+use crate::service_log::Level;
 use crate::words;
 
 /// So many jobs that come at once are told one by one: more would push all else out of a log that is rotated.
@@ -30,6 +31,20 @@ pub struct Narrator {
     last: Option<(JobId, Outcome)>,
     /// Jobs that are held now are held with their sweep.
     holds_sweep: bool,
+}
+
+/// How grave it is.
+pub fn level(event: &Event) -> Level {
+    match event {
+        Event::JobEnded { end: End::Failed(_), .. }
+        | Event::Requeued { why: Requeue::Retry | Requeue::StartFailed, .. }
+        | Event::Orphaned { .. }
+        | Event::SweepStopped { .. }
+        | Event::QueuePaused(QueuePause::AfterFailures(_))
+        | Event::MachineQuarantined { .. }
+        | Event::DiskFull { full: true } => Level::Warn,
+        _ => Level::Info,
+    }
 }
 
 /// A job that was added and nobody else tells of: a sweep has a line of its own.

@@ -214,8 +214,8 @@ impl Plan {
     }
 
     pub fn revision(self) -> Revision {
-        let mut notes: Vec<String> =
-            self.changed.iter().map(|changed| note(changed.id.as_str(), &changed.changes())).collect();
+        let note = |changed: &Changed| note(changed.id.as_str(), &changed.changes()).into();
+        let mut notes: Vec<_> = self.changed.iter().map(note).collect();
         if !self.order.is_empty() {
             notes.push("Queue put in order by user".into());
         }

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use crate::config::{self, Config, ConfigFile, Fault, NotChanged, Overrides, Settings};
 use crate::engine::Message;
 use crate::models::{Rules, Source};
+use crate::service_log::Line;
 
 /// How long an empty file may be one that is being written.
 const WRITER_PAUSE: Duration = Duration::from_millis(20);
@@ -132,7 +133,7 @@ impl Reload {
     fn look_at_models(&self, path: Option<&Path>) -> MutexGuard<'_, Source> {
         let mut models = locked(&self.models);
         if let Some(line) = models.look(path) {
-            self.tell(Message::Log(vec![line]));
+            self.tell(Message::Log(vec![line.into()]));
         }
         models
     }
@@ -155,8 +156,8 @@ impl Reload {
         }
         let changes = config::changes(&state.in_force, &new, &self.home);
         let lines = changes.iter().map(|change| match overrides.has(&change.key) {
-            true => format!("Config changed until the next start: {change}"),
-            false => format!("Config changed back to the file: {change}"),
+            true => format!("Config changed until the next start: {change}").into(),
+            false => format!("Config changed back to the file: {change}").into(),
         });
         let lines = lines.collect();
         self.tell(Message::Log(lines));
@@ -166,9 +167,9 @@ impl Reload {
     }
 
     fn take(&self, settings: Settings, state: &mut State) {
-        let mut lines: Vec<String> = config::changes(&state.on_disk.config, &settings.config, &self.home)
+        let mut lines: Vec<Line> = config::changes(&state.on_disk.config, &settings.config, &self.home)
             .into_iter()
-            .map(|change| format!("Config changed: {change}"))
+            .map(|change| format!("Config changed: {change}").into())
             .collect();
         if state.refused.take().is_some() && lines.is_empty() {
             lines.push("Config on disk is the one in force again".into());
@@ -212,7 +213,7 @@ impl Reload {
             Problem::BadConfig { line: None, error, .. } => error.clone(),
             other => other.to_string(),
         };
-        self.tell(Message::Log(vec![format!("Config refused: {why}; the old one stays in force")]));
+        self.tell(Message::Log(vec![Line::warn(format!("Config refused: {why}; the old one stays in force"))]));
         state.refused = Some(problem);
     }
 

@@ -39,7 +39,7 @@ use crate::queue_edit::FileNotes;
 use crate::readings::Readings;
 use crate::reload::{self, Reload};
 use crate::results::{Copier, Ended};
-use crate::service_log::ServiceLog;
+use crate::service_log::{Level, Limits, Line, ServiceLog};
 use crate::service_screen::ServiceScreen;
 use crate::state_file::{StateFile, View};
 use crate::store::{Readers, Store};
@@ -84,8 +84,8 @@ pub fn run(home: Home, options: Options) -> ExitCode {
 /// healthy but does nothing would be worse.
 fn speak_when_panicking(log: PathBuf) {
     std::panic::set_hook(Box::new(move |panic| {
-        if let Ok(mut log) = ServiceLog::open(log.clone(), u64::MAX, 0) {
-            log.write(&[format!("Bug: {panic}")]);
+        if let Ok(mut log) = ServiceLog::open(log.clone(), Limits::NONE) {
+            log.write(&[Line { level: Level::Error, text: format!("Bug: {panic}") }]);
         }
         std::process::exit(70);
     }));
@@ -162,7 +162,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     let variables = store.variables_set().map_err(|error| error.problem())?;
     let (to_engine, inbox) = mpsc::channel();
     if let Some(line) = models_line {
-        to_engine.send(Message::Log(vec![line])).expect("the other end is held here");
+        to_engine.send(Message::Log(vec![line.into()])).expect("the other end is held here");
     }
     let reload = Arc::new(Reload::new(home, settings, overrides, models, to_engine.clone()));
     let node = open_node(home, lock, to_engine.clone())?;
@@ -234,7 +234,7 @@ fn open_logs(home: &Home, log_dir: &Path, config: &Config) -> Result<ServiceLog,
     let made = DirBuilder::new().recursive(true).mode(0o700).create(log_dir);
     made.map_err(|error| unusable(log_dir, error))?;
     let own = home.service_log();
-    ServiceLog::open(own.clone(), config.log_max_size, config.log_keep).map_err(|error| unusable(&own, error))
+    ServiceLog::open(own.clone(), config.log).map_err(|error| unusable(&own, error))
 }
 
 /// A table that this very start names must be right. That of the configuration keeps no service down: jobs go without
@@ -299,7 +299,7 @@ fn open_mirrors(engine: mpsc::Sender<Message>) -> Result<Mirrors, Problem> {
     let complain = move |line: String| {
         let engine = engine.lock().expect("nobody panics while they send");
         // The engine is gone: the service is going down.
-        let _ = engine.send(Message::Log(vec![line]));
+        let _ = engine.send(Message::Log(vec![Line::warn(line)]));
     };
     Mirrors::start(Box::new(complain)).map_err(|error| Problem::NotStarted { error: error.to_string() })
 }
@@ -329,6 +329,7 @@ fn open_notices(
 ) -> Result<(Teller, Notices), Problem> {
     let (engine, log) = (std::sync::Mutex::new(engine), home.service_log());
     let complain = move |line: String| {
+        let line = Line::warn(line);
         let sent = engine.lock().expect("nobody panics while they send").send(Message::Log(vec![line.clone()]));
         if sent.is_err() {
             last_words(&log, &[line]);
@@ -340,8 +341,8 @@ fn open_notices(
 }
 
 /// The engine, which has service.log, is gone.
-fn last_words(log: &Path, lines: &[String]) {
-    if let Ok(mut log) = ServiceLog::open(log.to_path_buf(), u64::MAX, 0) {
+fn last_words(log: &Path, lines: &[Line]) {
+    if let Ok(mut log) = ServiceLog::open(log.to_path_buf(), Limits::NONE) {
         log.write(lines);
     }
 }
@@ -361,7 +362,8 @@ fn serve(home: Home, parts: Parts, lock: HomeLock) -> ExitCode {
     };
     let notices = parts.notices.clone();
     let code = runtime.block_on(serve_until_stopped(&home, parts, &lock));
-    last_words(&home.service_log(), &notices.end());
+    let untold: Vec<Line> = notices.end().into_iter().map(Line::warn).collect();
+    last_words(&home.service_log(), &untold);
     // Open connections (followers) must not hold the service back.
     runtime.shutdown_background();
     let _ = std::fs::remove_file(home.socket());
@@ -450,7 +452,7 @@ async fn begin_beside(app: &Arc<App>) {
 async fn begin_web(app: &Arc<App>) {
     if let Some(line) = app.web.begin(http::open_router(app.clone())).await {
         // The engine is gone: the service is going down.
-        let _ = app.engine.send(Message::Log(vec![line]));
+        let _ = app.engine.send(Message::Log(vec![line.into()]));
     }
 }
 
@@ -487,7 +489,7 @@ fn listen(home: &Home) -> Result<OwnerOnly, Problem> {
 async fn show_in_screen(screen: Arc<ServiceScreen>, engine: mpsc::Sender<Message>) {
     if let Err(problem) = screen.open().await {
         // The engine is gone: the service is going down.
-        let _ = engine.send(Message::Log(vec![format!("Error: {problem}")]));
+        let _ = engine.send(Message::Log(vec![Line::error(problem)]));
     }
 }
 
@@ -498,7 +500,7 @@ fn watch_config(home: &Home, app: &Arc<App>) {
     if let Err(error) = watch_file::watch(&home.config(), changed) {
         let line = format!("Config is not watched: {error}; nexus config set and nexus restart still take changes");
         // The engine is not running yet, and holds the other end.
-        let _ = app.engine.send(Message::Log(vec![line]));
+        let _ = app.engine.send(Message::Log(vec![Line::warn(line)]));
     }
     app.reload.look();
 }

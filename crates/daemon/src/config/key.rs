@@ -23,8 +23,6 @@ pub struct Key {
 pub enum Force {
     AtOnce,
     AtRestart,
-    /// It is read and checked; what it is for does not exist yet.
-    NotYet,
 }
 
 /// The error says what would be right.
@@ -70,11 +68,6 @@ impl Key {
         self
     }
 
-    pub const fn not_yet(mut self) -> Key {
-        self.force = Force::NotYet;
-        self
-    }
-
     pub const fn secret(mut self, whole: Show<Config>) -> Key {
         self.secret = Some(whole);
         self
@@ -110,7 +103,6 @@ impl Key {
         let note = match self.force {
             Force::AtOnce => "",
             Force::AtRestart => " (after nexus restart)",
-            Force::NotYet => " (not used yet)",
         };
         format!("{setting:<33} # {}{note}", self.about)
     }

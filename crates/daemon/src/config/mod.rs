@@ -36,12 +36,12 @@ use nexus_core::policy::Policy;
 
 use crate::models::Rule;
 use crate::notify::Settings as NotifySettings;
+use crate::service_log::{Level, Limits};
 
 pub use change::{NotChanged, known, set, unset};
 pub use entries::Fault;
 pub use file::{ConfigFile, Locked};
 pub use gpus::{GpuConfig, GpuUse, Visible};
-pub use log::LogLevel;
 pub use models::models_trouble;
 pub use overrides::Overrides;
 pub use read::{Settings, read};
@@ -76,9 +76,7 @@ pub struct Config {
     pub csv_gpu_arg: String,
     pub ssh_args: Vec<String>,
     pub web_port: u16,
-    pub log_level: LogLevel,
-    pub log_max_size: u64,
-    pub log_keep: u32,
+    pub log: Limits,
     pub notify: NotifySettings,
     /// How long ended jobs are kept; none for ever.
     pub keep_jobs: Option<Duration>,
@@ -108,9 +106,7 @@ impl Default for Config {
             csv_gpu_arg: "--cuda".into(),
             ssh_args: vec![],
             web_port: 4004,
-            log_level: LogLevel::default(),
-            log_max_size: 50 << 20,
-            log_keep: 5,
+            log: Limits { level: Level::Info, max_size: 50 << 20, keep: 5 },
             notify: NotifySettings::default(),
             keep_jobs: None,
         }

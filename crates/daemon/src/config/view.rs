@@ -31,7 +31,7 @@ pub fn view(
         overridden: of_file(&row).filter(|_| overrides.has(&row.name)),
         after_restart: of_file(&row).filter(|value| *value != json(&row.value) && !overrides.has(&row.name)),
         needs_restart: row.force == Force::AtRestart,
-        used: row.force != Force::NotYet,
+        used: true,
         value: json(&row.value),
         default: json(&row.default),
         key: row.name,
@@ -51,8 +51,7 @@ pub struct Change {
 impl Change {
     /// Where no service runs there is none to wait for.
     pub fn without_service(&self) -> String {
-        let note = if self.force == Force::NotYet { "; it is not used yet" } else { "" };
-        format!("{} {} -> {}{note}", self.key, self.old, self.new)
+        format!("{} {} -> {}", self.key, self.old, self.new)
     }
 }
 

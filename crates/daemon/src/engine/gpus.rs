@@ -19,6 +19,7 @@ use crate::backend::Backend;
 use crate::clock;
 use crate::gpus::{Watcher, WatcherConfig};
 use crate::pool::Member;
+use crate::service_log::Line;
 
 /// A driver that takes longer for its first answer is not waited for.
 const FIRST_READING: Duration = Duration::from_secs(2);
@@ -47,7 +48,7 @@ impl Engine {
                 }
                 Ok(message) => early.push(message),
                 Err(_) => {
-                    turn.lines.push("GPUs have not answered yet; jobs wait for them".into());
+                    turn.lines.push(Line::warn("GPUs have not answered yet; jobs wait for them"));
                     break;
                 }
             }
@@ -117,7 +118,7 @@ impl Engine {
         };
         let look = member.gpus.look(&member.machine, config, held, &job_of);
         let place = if machine == MachineId::LOCAL { String::new() } else { format!("{}: ", member.name) };
-        turn.lines.extend(look.lines.into_iter().map(|line| format!("{place}{line}")));
+        turn.lines.extend(look.lines.into_iter().map(|line| Line { text: format!("{place}{}", line.text), ..line }));
         member.machine = look.machine.clone();
         self.report(Report::Machine(look.machine), turn, watch);
     }

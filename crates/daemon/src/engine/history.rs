@@ -28,7 +28,7 @@ impl Engine {
         let taken = took.iter().filter(|took| **took == Took::Taken).count();
         if taken > 0 {
             let noun = if taken == 1 { "job" } else { "jobs" };
-            turn.lines.push(format!("{taken} ended {noun} taken over as history by user"));
+            turn.lines.push(format!("{taken} ended {noun} taken over as history by user").into());
         }
         Ok(took)
     }
@@ -37,8 +37,8 @@ impl Engine {
     pub(super) fn forget(&mut self, ids: Vec<JobId>, by: Forgetter, turn: &mut Turn) -> Result<(), Problem> {
         self.forgettable(&ids)?;
         turn.batch.notes.extend(ids.iter().map(|id| match by {
-            Forgetter::User => format!("Job {id} forgotten by user"),
-            Forgetter::Age => format!("Job {id} forgotten: it ended long enough ago"),
+            Forgetter::User => format!("Job {id} forgotten by user").into(),
+            Forgetter::Age => format!("Job {id} forgotten: it ended long enough ago").into(),
         }));
         turn.batch.forgotten.extend(ids);
         Ok(())

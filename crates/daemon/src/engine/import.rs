@@ -20,6 +20,7 @@ use super::{Engine, Revision, Turn};
 use crate::checks;
 use crate::identity::{Identity, are_identical};
 use crate::same::same;
+use crate::service_log::Line;
 use crate::spec_changes::{changes, note};
 use crate::store::{EditedRow, JobEnv, NewSpec, WatchChange, parents};
 
@@ -53,7 +54,7 @@ pub struct ImportOrder {
     /// What the watch remembers from now on; it is on disk with the jobs, or neither is.
     pub watch: Option<WatchChange>,
     /// For service.log.
-    pub notes: Vec<String>,
+    pub notes: Vec<Line>,
 }
 
 /// The first of identical lines.
@@ -121,7 +122,7 @@ impl Engine {
         rename_parents(&mut fresh, &standing);
         let mut revision = Revision { add: fresh, notes, ..Revision::default() };
         for (id, before, after, secret_names) in edits {
-            revision.notes.push(note(id.as_str(), &changes(&before, &after)));
+            revision.notes.push(note(id.as_str(), &changes(&before, &after)).into());
             revision.edits.push(edit(id, &before, after, secret_names));
         }
         let ids = self.revise(revision, turn)?;

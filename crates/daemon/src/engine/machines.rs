@@ -27,6 +27,7 @@ use crate::gpus::Gpus;
 use crate::mirrors::Ended;
 use crate::names::DEFAULT_CLASS;
 use crate::pool::{InCluster, LineState, Member};
+use crate::service_log::Line;
 use crate::store::MachineRow;
 
 /// What is the same for every call.
@@ -194,7 +195,7 @@ impl Engine {
     pub(super) fn call_all(&mut self) {
         match self.store.machines() {
             Ok(rows) => rows.into_iter().filter(|row| !row.removed).for_each(|row| self.call(row)),
-            Err(error) => self.log.write(&[format!("Error: {}", error.problem())]),
+            Err(error) => self.log.write(&[Line::error(error.problem())]),
         }
     }
 
@@ -236,7 +237,7 @@ impl Engine {
         let remote = match Remote::call(way, sink) {
             Ok(remote) => remote,
             Err(error) => {
-                return self.log.write(&[format!("Error: machine {} cannot be called: {error}", row.name)]);
+                return self.log.write(&[Line::error(format!("machine {} cannot be called: {error}", row.name))]);
             }
         };
         self.lines.add(id, &row.name, remote.clone());
@@ -277,7 +278,7 @@ impl Engine {
                 self.tell_machine(machine);
             }
             News::Up { hello, round_trip } => {
-                turn.lines.push(format!("Machine {} connected", member.name));
+                turn.lines.push(format!("Machine {} connected", member.name).into());
                 member.machine.cpus = hello.cpus;
                 member.machine.ram_mib = hello.ram_mib;
                 member.poll = None;
@@ -301,12 +302,12 @@ impl Engine {
                 }
             }
             News::NoLoginEnv(error) => {
-                turn.lines.push(format!("Machine {}: no login environment: {error}", member.name));
+                turn.lines.push(Line::warn(format!("Machine {}: no login environment: {error}", member.name)));
             }
             News::Down { trouble, again_in } => {
                 let was_up = member.line.was_up();
                 if member.line.is_news(&trouble) {
-                    turn.lines.push(format!("Machine {} unreachable: {}", member.name, trouble.why));
+                    turn.lines.push(Line::warn(format!("Machine {} unreachable: {}", member.name, trouble.why)));
                 }
                 let (since, again_at) = (clock::now(), clock::now().after(again_in));
                 let since = member.line.down_since().unwrap_or(since);
@@ -344,7 +345,7 @@ impl Engine {
                 self.ask_of(machine, asked);
             }
             // They lie in nobody's way: the next line finds them.
-            Err(error) => self.log.write(&[format!("Error: {}", error.problem())]),
+            Err(error) => self.log.write(&[Line::error(error.problem())]),
         }
     }
 
@@ -358,7 +359,7 @@ impl Engine {
                 }
             }
             // They lie in nobody's way: the next start finds them.
-            Err(error) => self.log.write(&[format!("Error: {}", error.problem())]),
+            Err(error) => self.log.write(&[Line::error(error.problem())]),
         }
     }
 

@@ -26,6 +26,7 @@ use crate::backend::ssh::News;
 use crate::config::Config;
 use crate::pool::Pool;
 use crate::results::Ended;
+use crate::service_log::Line;
 use crate::store::{PastJob, Took, VariableChange, WatchChange};
 
 /// Makes what is to be kept, a key and a value, from the ids of new jobs.
@@ -89,7 +90,7 @@ pub enum Message {
         value: String,
     },
     /// Lines for service.log.
-    Note(Vec<String>),
+    Note(Vec<Line>),
     /// `skip_unfit`: jobs that the command does not fit are left out, unless none is left. The answer names
     /// the jobs it was done to.
     Command {
@@ -140,7 +141,7 @@ pub enum Message {
     /// Settings that are in force from now on.
     Config(Box<Config>),
     /// Lines for service.log.
-    Log(Vec<String>),
+    Log(Vec<Line>),
     /// What is heard of a machine of the pool.
     Machine {
         machine: MachineId,

@@ -20,6 +20,7 @@ use super::{Engine, Message, Turn};
 use crate::backend::Backend;
 use crate::backend::ssh::Remote;
 use crate::mirrors::is_lines;
+use crate::service_log::Line;
 use crate::store::{Store, StoreError};
 
 /// Where the list is kept in the database.
@@ -113,7 +114,7 @@ impl Engine {
         match thread.spawn(move || remove(machine, left, &remote, &engine)) {
             Ok(_) => drop(self.remnants.asked.insert(machine, false)),
             // The next line asks again.
-            Err(error) => self.log.write(&[format!("Error: failed to start a thread: {error}")]),
+            Err(error) => self.log.write(&[Line::error(format!("failed to start a thread: {error}"))]),
         }
     }
 
@@ -121,7 +122,7 @@ impl Engine {
         let Gone { machine, left, troubles } = gone;
         let again = self.remnants.asked.remove(&machine).unwrap_or(false) || !left.is_empty();
         let name = self.pool.names.machine_name(machine);
-        turn.lines.extend(troubles.into_iter().map(|why| format!("Machine {name}: {why}")));
+        turn.lines.extend(troubles.into_iter().map(|why| Line::warn(format!("Machine {name}: {why}"))));
         if let Some(list) = self.remnants.list.get_mut(&machine).filter(|_| !left.is_empty()) {
             for left in &left {
                 list.remove(left);

@@ -8,6 +8,7 @@ use nexus_node::Report as NodeReport;
 
 use super::{Engine, Message, Turn};
 use crate::clock;
+use crate::service_log::Line;
 
 /// A node's report as the engine takes it.
 pub fn messages(report: NodeReport) -> Vec<Message> {
@@ -53,7 +54,8 @@ impl Engine {
     pub(super) fn tell_lost_output(&self, run: RunId, bytes: u64, turn: &mut Turn) {
         if let Some(known) = self.world.run(run).filter(|_| bytes > 0) {
             let machine = self.pool.names.machine_name(known.lease.runs_on());
-            turn.lines.push(format!("Output of job {}: {bytes} bytes could not be written on {machine}", run.job));
+            let lost = format!("Output of job {}: {bytes} bytes could not be written on {machine}", run.job);
+            turn.lines.push(Line::warn(lost));
         }
     }
 }

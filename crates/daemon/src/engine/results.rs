@@ -9,6 +9,7 @@ use nexus_core::job::State;
 
 use super::{Engine, Message, Turn, Watch};
 use crate::results::{Ended, Order, Sources};
+use crate::service_log::Line;
 use crate::store::{Copied, JobRow};
 
 impl Engine {
@@ -50,8 +51,8 @@ impl Engine {
         }
         let folder = order.to.display().to_string();
         turn.batch.notes.push(match &error {
-            None => format!("Copied results of job {job} to {folder}"),
-            Some(error) => format!("Results of job {job} not copied: {error}"),
+            None => format!("Copied results of job {job} to {folder}").into(),
+            Some(error) => Line::warn(format!("Results of job {job} not copied: {error}")),
         });
         // A further copy that failed takes nothing away from one that is there.
         if error.is_none() || !order.by_user || !self.has_copy(job) {

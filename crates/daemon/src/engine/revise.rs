@@ -8,6 +8,7 @@ use super::submit::Fresh;
 use super::{Engine, Turn};
 use crate::clock;
 use crate::same::same;
+use crate::service_log::Line;
 use crate::store::EditedRow;
 
 /// Met as a whole or refused as a whole.
@@ -19,7 +20,7 @@ pub struct Revision {
     /// Jobs in the order they are to stand in; those that are not named keep their places.
     pub order: Vec<Slot>,
     /// Lines for service.log.
-    pub notes: Vec<String>,
+    pub notes: Vec<Line>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

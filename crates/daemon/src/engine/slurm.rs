@@ -9,6 +9,7 @@ use nexus_node::slurm::{Cluster, Options, SlurmNews, Told};
 use super::{Engine, Turn, Watch};
 use crate::backend::ssh::trouble::Trouble;
 use crate::clock;
+use crate::service_log::Line;
 
 /// What keeps a cluster from answering is seldom for the user to mend.
 const HINT: &str = "sinfo, typed there, shows what Slurm itself says";
@@ -31,7 +32,7 @@ impl Engine {
         member.machine.ram_mib = biggest(|partition| partition.memory_mib);
         member.machine.cluster = Some(takes(&cluster, &in_cluster.options));
         if in_cluster.away.take().is_some() {
-            turn.lines.push(format!("Machine {}: Slurm answers again", member.name));
+            turn.lines.push(format!("Machine {}: Slurm answers again", member.name).into());
         }
         in_cluster.known = Some(cluster);
         if was_there {
@@ -49,7 +50,7 @@ impl Engine {
         let since = in_cluster.away.as_ref().map_or_else(clock::now, |(_, since)| *since);
         let trouble = Trouble::lasting(error, HINT);
         if in_cluster.away.as_ref().is_none_or(|(before, _)| before.why != trouble.why) {
-            turn.lines.push(format!("Machine {}: {}", member.name, trouble.why));
+            turn.lines.push(Line::warn(format!("Machine {}: {}", member.name, trouble.why)));
         }
         in_cluster.away = Some((trouble, since));
         member.machine.reachable = false;
@@ -67,7 +68,7 @@ impl Engine {
         for told in told.into_iter().filter(|told| self.world.run(told.run).is_some()) {
             let before = in_cluster.told.get(&told.run).and_then(|before| before.job.as_ref());
             if let Some(job) = told.job.as_ref().filter(|job| before != Some(*job)) {
-                turn.lines.push(format!("Job {} is {job} in {}", told.run.job, member.name));
+                turn.lines.push(format!("Job {} is {job} in {}", told.run.job, member.name).into());
             }
             in_cluster.told.insert(told.run, told);
         }

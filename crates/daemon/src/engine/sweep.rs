@@ -87,7 +87,7 @@ impl Engine {
         let line = format!("Added sweep {name}, {} {noun}: {}", jobs.len(), row.command);
         let (new, rows) = self.read_together(|engine| engine.named_in(&row, jobs, same, turn))?;
         turn.batch.sweeps.push(row);
-        turn.batch.notes.push(line);
+        turn.batch.notes.push(line.into());
         Ok((name, self.enter(new, rows, turn)))
     }
 

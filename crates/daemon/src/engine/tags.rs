@@ -24,7 +24,7 @@ impl Engine {
         if !more.is_empty() {
             names.push_str(&format!(" and {} more", more.len()));
         }
-        turn.batch.notes.push(format!("Tag {tag} {what} {names} by user"));
+        turn.batch.notes.push(format!("Tag {tag} {what} {names} by user").into());
         turn.batch.tags.extend(ids.into_iter().map(|job| TagChange { job, tag: tag.into(), take_off }));
         Ok(())
     }

@@ -5,6 +5,7 @@ use nexus_core::event::Event;
 use nexus_core::ids::JobId;
 
 use super::{Engine, Question, Reply};
+use crate::service_log::Line;
 use crate::store::{Batch, NewRow};
 
 /// What one turn of the loop has gathered.
@@ -16,7 +17,7 @@ pub(super) struct Turn {
     /// Asked while there was something that is not on disk yet.
     pub questions: Vec<Question>,
     /// For service.log, beside those of the events.
-    pub lines: Vec<String>,
+    pub lines: Vec<Line>,
     /// It is more than questions.
     pub is_due: bool,
 }

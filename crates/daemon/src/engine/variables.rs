@@ -30,7 +30,7 @@ impl Engine {
             }
         };
         turn.batch.variables.push(change);
-        turn.batch.notes.push(line);
+        turn.batch.notes.push(line.into());
         Ok(())
     }
 

@@ -2,27 +2,31 @@
 
 use nexus_api::service::{Gpu, Obstacle};
 
+use crate::service_log::Line;
+
 /// The first look.
-pub fn found(now: &[Gpu]) -> Vec<String> {
+pub fn found(now: &[Gpu]) -> Vec<Line> {
     let mark = if now.iter().any(|gpu| gpu.simulated) { " (simulated)" } else { "" };
     let plural = if now.len() == 1 { "" } else { "s" };
-    let mut lines = vec![format!("Found {} GPU{plural}{mark}", now.len())];
+    let mut lines = vec![Line::from(format!("Found {} GPU{plural}{mark}", now.len()))];
     lines.extend(now.iter().filter_map(obstructed));
     lines
 }
 
-pub fn lines(before: &[Gpu], now: &[Gpu]) -> Vec<String> {
+pub fn lines(before: &[Gpu], now: &[Gpu]) -> Vec<Line> {
     let mut lines = Vec::new();
     for old in before.iter().filter(|old| !now.iter().any(|gpu| same(old, gpu))) {
-        lines.push(format!("GPU {} is gone", old.index));
+        lines.push(Line::warn(format!("GPU {} is gone", old.index)));
     }
     for gpu in now {
         match before.iter().find(|old| same(old, gpu)) {
             None => {
-                lines.push(format!("GPU {} appeared", gpu.index));
+                lines.push(format!("GPU {} appeared", gpu.index).into());
                 lines.extend(obstructed(gpu));
             }
-            Some(old) if old.index != gpu.index => lines.push(format!("GPU {} is GPU {} now", old.index, gpu.index)),
+            Some(old) if old.index != gpu.index => {
+                lines.push(format!("GPU {} is GPU {} now", old.index, gpu.index).into());
+            }
             Some(old) if kind(old) == kind(gpu) => {}
             Some(old) => lines.extend(obstructed(gpu).or_else(|| cleared(old))),
         }
@@ -42,25 +46,26 @@ fn kind(gpu: &Gpu) -> Option<std::mem::Discriminant<Obstacle>> {
     gpu.obstacle.as_ref().map(std::mem::discriminant)
 }
 
-fn obstructed(gpu: &Gpu) -> Option<String> {
+fn obstructed(gpu: &Gpu) -> Option<Line> {
     let index = gpu.index;
     Some(match gpu.obstacle.as_ref()? {
         Obstacle::InUse { .. } | Obstacle::Locked { .. } => {
-            format!("GPU {index} in use outside nexus ({})", gpu.used_by().unwrap_or_default())
+            format!("GPU {index} in use outside nexus ({})", gpu.used_by().unwrap_or_default()).into()
         }
-        Obstacle::Unreadable { error } => format!("GPU {index} cannot be read: {error}; it takes no job"),
-        Obstacle::Mig => format!("GPU {index} is in MIG mode; it takes no job"),
-        Obstacle::LeftOut => format!("GPU {index} is left out by gpus.use; it takes no job"),
+        Obstacle::Unreadable { error } => Line::warn(format!("GPU {index} cannot be read: {error}; it takes no job")),
+        Obstacle::Mig => format!("GPU {index} is in MIG mode; it takes no job").into(),
+        Obstacle::LeftOut => format!("GPU {index} is left out by gpus.use; it takes no job").into(),
     })
 }
 
 /// What was in the way is gone.
-fn cleared(old: &Gpu) -> Option<String> {
+fn cleared(old: &Gpu) -> Option<Line> {
     let index = old.index;
-    Some(match old.obstacle.as_ref()? {
+    let text = match old.obstacle.as_ref()? {
         Obstacle::InUse { .. } | Obstacle::Locked { .. } => format!("GPU {index} is free again"),
         Obstacle::Unreadable { .. } => format!("GPU {index} is back"),
         Obstacle::Mig => format!("GPU {index} is out of MIG mode"),
         Obstacle::LeftOut => format!("GPU {index} is used again"),
-    })
+    };
+    Some(text.into())
 }

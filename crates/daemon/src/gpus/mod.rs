@@ -16,6 +16,7 @@ use nexus_core::request::{GpuSet, MAX_GPUS};
 use nexus_node::gpu::{GpuSeen, GpuState, Reading, Source, Vitals};
 
 use crate::config::GpuConfig;
+use crate::service_log::Line;
 pub use nexus_node::gpu::{Watcher, WatcherConfig};
 use sight::Around;
 
@@ -48,7 +49,7 @@ pub struct Gpus {
 pub struct Look {
     pub machine: Machine,
     /// For service.log: what is different now.
-    pub lines: Vec<String>,
+    pub lines: Vec<Line>,
 }
 
 impl Gpus {
@@ -130,7 +131,9 @@ impl Gpus {
         };
         // Where GPUs are known each of them says it.
         let error = self.error.as_ref().filter(|_| shown.is_empty() && !self.are_simulated());
-        lines.extend(error.filter(|_| !self.told_error).map(|error| format!("GPUs cannot be read: {error}")));
+        lines.extend(
+            error.filter(|_| !self.told_error).map(|error| Line::warn(format!("GPUs cannot be read: {error}"))),
+        );
         self.told_error = error.is_some();
         let gpus = shown.iter().map(|gpu| for_decisions(gpu, config)).collect();
         let sharing = Sharing { order: config.shares, mem_threshold_percent: percent(config.mem_threshold) };

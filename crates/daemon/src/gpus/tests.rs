@@ -10,6 +10,7 @@ use nexus_node::gpu::{GpuProcess, GpuSeen, GpuState, LockHolder, Reading, Source
 
 use super::{Gpus, Look};
 use crate::config::{GpuConfig, GpuUse};
+use crate::service_log::Line;
 
 /// Runs of this service have their folders in `/ours`.
 fn job_of(dir: &Path) -> Option<JobId> {
@@ -68,8 +69,12 @@ impl Seen {
     }
 
     fn lines(&mut self, reading: Reading) -> Vec<String> {
-        self.read(reading).lines
+        texts(self.read(reading).lines)
     }
+}
+
+fn texts(lines: Vec<Line>) -> Vec<String> {
+    lines.into_iter().map(|line| line.text).collect()
 }
 
 fn obstacles(look: &Look) -> Vec<Option<Obstacle>> {
@@ -134,7 +139,7 @@ fn a_lock_is_an_obstacle_unless_our_own_run_is_there() {
     assert_eq!(obstacles(&look), [None, Some(Obstacle::Locked)]);
     let expected = Shown::Locked { user: Some("alice".into()), pid: Some(77) };
     assert_eq!(seen.gpus.shown(1).unwrap().obstacle, Some(expected));
-    assert_eq!(look.lines, ["Found 2 GPUs", "GPU 1 in use outside nexus (nexus of alice)"]);
+    assert_eq!(texts(look.lines), ["Found 2 GPUs", "GPU 1 in use outside nexus (nexus of alice)"]);
     seen.held = set(&[0, 1]);
     let ours = GpuState::Read(Vitals { lock, ..Vitals::default() });
     assert_eq!(obstacles(&seen.read(reading(vec![read(vec![]), ours]))), [None, None]);
@@ -168,7 +173,7 @@ fn settings_take_effect_on_the_last_reading() {
     assert_eq!(obstacles(&look), [left_out, None, Some(Obstacle::Mig), left_out]);
     assert_eq!(look.machine.prefer, [2]);
     assert_eq!(
-        look.lines,
+        texts(look.lines),
         [
             "GPU 0 is left out by gpus.use; it takes no job",
             "GPU 1 is free again",
@@ -178,7 +183,7 @@ fn settings_take_effect_on_the_last_reading() {
     seen.config = GpuConfig::default();
     let again = seen.look();
     assert_eq!(
-        again.lines,
+        texts(again.lines),
         [
             "GPU 0 is used again",
             "GPU 1 in use outside nexus (pid 4312 alice python, 642MB)",
@@ -273,7 +278,7 @@ fn a_gpu_that_vanishes_under_its_job_stays_until_the_job_has_ended() {
     seen.held = set(&[1]);
     let look = seen.read(reading(vec![read(vec![])]));
     assert_eq!(obstacles(&look), [None, Some(Obstacle::Unreadable)]);
-    assert_eq!(look.lines, ["GPU 1 cannot be read: it vanished; it takes no job"]);
+    assert_eq!(texts(look.lines), ["GPU 1 cannot be read: it vanished; it takes no job"]);
     seen.held = GpuSet::EMPTY;
     assert_eq!(seen.lines(reading(vec![read(vec![])])), ["GPU 1 is gone"]);
 }
@@ -284,7 +289,7 @@ fn simulated_gpus_stand_in_for_real_ones_while_they_are_set() {
     seen.gpus.simulate(2);
     assert!(seen.gpus.are_known());
     let look = seen.look();
-    assert_eq!(look.lines, ["Found 2 GPUs (simulated)"]);
+    assert_eq!(texts(look.lines), ["Found 2 GPUs (simulated)"]);
     assert!(look.machine.gpus.iter().all(|gpu| gpu.simulated && gpu.free_mib == gpu.memory_mib));
     assert_eq!(seen.gpus.shown(0).unwrap().used_mib, None, "nothing is known of what does not exist");
     let look = seen.read(reading(vec![read(vec![python(642)])]));
@@ -292,7 +297,7 @@ fn simulated_gpus_stand_in_for_real_ones_while_they_are_set() {
     assert_eq!((seen.gpus.source(), seen.gpus.driver()), (None, None));
     seen.gpus.simulate(0);
     let look = seen.look();
-    assert_eq!(look.lines, ["Found 1 GPU", "GPU 0 in use outside nexus (pid 4312 alice python, 642MB)"]);
+    assert_eq!(texts(look.lines), ["Found 1 GPU", "GPU 0 in use outside nexus (pid 4312 alice python, 642MB)"]);
     assert_eq!((seen.gpus.source(), seen.gpus.driver().as_deref()), (Some("nvml"), Some("550.1")));
 }
 

@@ -24,6 +24,7 @@ use crate::checks;
 use crate::engine::{Message, Revision};
 use crate::models::{Rules, after_edit};
 use crate::queue_edit::{Around, Plan, Waiting, plan};
+use crate::service_log::Line;
 use crate::spec_changes::{changes, note};
 use crate::store::{EditedRow, JobRow, Reader, StoreError};
 
@@ -71,7 +72,7 @@ pub async fn take_text(State(app): State<Shared>, Sent(edit): Sent<QueueEdit>) -
         }
         if !plan.is_empty() {
             let mut revision = plan.revision();
-            revision.notes.extend(answer.notes.iter().map(|note| format!("Note: {note}")));
+            revision.notes.extend(answer.notes.iter().map(|note| Line::from(format!("Note: {note}"))));
             let added = match app.order(|reply| Message::Revise { revision, reply }).await {
                 Err(Problem::WrongState { .. } | Problem::NoSuchJob { .. }) => continue,
                 added => added?,
@@ -100,8 +101,8 @@ pub async fn job(
         if changes.is_empty() {
             return Ok(Json(JobEdited { id, changes }));
         }
-        let mut notes = vec![note(&id, &changes)];
-        notes.extend(rounded.map(|note| format!("Note: {note}")));
+        let mut notes = vec![Line::from(note(&id, &changes))];
+        notes.extend(rounded.map(|note| Line::from(format!("Note: {note}"))));
         let revision = Revision { edits: vec![(edit, row)], notes, ..Revision::default() };
         let revised = match limit {
             None => app.order(|reply| Message::Revise { revision, reply }).await.map(drop),

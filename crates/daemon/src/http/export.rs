@@ -26,6 +26,7 @@ use super::jobs::filter;
 use super::problem::Failed;
 use super::{Shared, stream};
 use crate::engine::Message;
+use crate::service_log::Line;
 use crate::store::{Envs, Filter, JobRow, Reader, RunRow, StoreError, View};
 use crate::{clock, view};
 
@@ -93,7 +94,7 @@ async fn send(mut walk: Walk, sender: mpsc::Sender<Option<Bytes>>) {
         let piece = match piece {
             Ok(piece) => piece.map(Bytes::from),
             Err(error) => {
-                let line = format!("Error: an export broke off: {}", error.problem());
+                let line = Line::error(format!("an export broke off: {}", error.problem()));
                 // A service that stops has broken it off itself.
                 let _ = walk.app.post(Message::Log(vec![line]));
                 return;

@@ -17,6 +17,7 @@ use super::problem::Failed;
 use super::{App, Shared};
 use crate::clock;
 use crate::engine::Forgetter;
+use crate::service_log::Line;
 
 /// Jobs that are forgotten in one go: others want their turn as well.
 const AT_ONCE: u64 = 200;
@@ -103,7 +104,7 @@ impl App {
     pub async fn retain(self: &Shared) {
         let Some(age) = *self.reload.keep_jobs().borrow() else { return };
         if let Err(problem) = self.old_jobs(age, false).await {
-            let line = format!("Error: jobs that retention.jobs keeps no longer were not forgotten: {problem}");
+            let line = Line::error(format!("jobs that retention.jobs keeps no longer were not forgotten: {problem}"));
             // The engine is gone: the next service does it.
             let _ = self.post(crate::engine::Message::Log(vec![line]));
         }

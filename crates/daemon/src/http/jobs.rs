@@ -171,7 +171,7 @@ pub async fn submit(
         app.expect(&mut jobs).await?;
     }
     if !notes.is_empty() {
-        let lines = notes.iter().map(|note| format!("Note: {note}")).collect();
+        let lines = notes.iter().map(|note| format!("Note: {note}").into()).collect();
         // The jobs are taken, whatever becomes of the service.
         let _ = app.post(Message::Log(lines));
     }

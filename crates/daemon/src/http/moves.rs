@@ -31,7 +31,7 @@ pub async fn move_job(
                 Some(before) => format!("before {before}"),
                 None => "to the end of the queue".into(),
             };
-            let notes = vec![format!("Job {id} moved {place} by user")];
+            let notes = vec![format!("Job {id} moved {place} by user").into()];
             let order = order.into_iter().map(Slot::Known).collect();
             let revision = Revision { order, notes, ..Revision::default() };
             match app.order(|reply| Message::Revise { revision, reply }).await {

@@ -20,7 +20,7 @@ pub async fn on(State(app): State<Shared>, Sent(wish): Sent<WebOn>) -> Result<Js
     let web = app.web.on(wish, app.reload.web_port()).await?;
     if let Some(address) = web.address.as_ref().filter(|_| web.address != before) {
         let reach = if web.exposed { ", where others reach it" } else { "" };
-        app.post(Message::Log(vec![format!("Web page on at http://{address}{reach}")]))?;
+        app.post(Message::Log(vec![format!("Web page on at http://{address}{reach}").into()]))?;
     }
     Ok(Json(web))
 }

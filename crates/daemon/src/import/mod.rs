@@ -20,6 +20,7 @@ pub use watches::Watches;
 use crate::engine::{ImportLine, ImportOrder, Message};
 use crate::import::line::Reader;
 use crate::reload::Reload;
+use crate::service_log::Line;
 use crate::store::{JobEnv, Seen, WatchChange};
 
 /// Lines that share a transaction. Other clients come in between.
@@ -65,7 +66,7 @@ impl Importer {
             let watch = memory.as_ref().map(|memory| memory.news(from, &fates));
             let notes = match dry_run || lines.is_empty() {
                 true => vec![],
-                false => vec![format!("Read {} from {file}", entries_word(lines.len()))],
+                false => vec![format!("Read {} from {file}", entries_word(lines.len())).into()],
             };
             let order = ImportOrder { lines, again, dry_run, watch: watch.clone(), notes };
             let (reply, answer) = oneshot::channel();
@@ -105,7 +106,7 @@ impl Importer {
     }
 
     /// Lines for service.log.
-    fn tell(&self, lines: Vec<String>) {
+    fn tell(&self, lines: Vec<Line>) {
         if !lines.is_empty() {
             // The engine is gone, and with it the log.
             let _ = self.engine.send(Message::Note(lines));

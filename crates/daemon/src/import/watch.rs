@@ -14,6 +14,7 @@ use super::{Importer, Memory};
 use crate::digest;
 use crate::engine::Message;
 use crate::file_watch::Eye;
+use crate::service_log::Line;
 use crate::store::{Seen, WatchChange, WatchRow};
 use crate::text_file;
 
@@ -179,7 +180,7 @@ impl Keeper {
 
     fn in_trouble(&mut self, error: String) {
         if self.trouble.as_ref() != Some(&error) {
-            self.importer.tell(vec![format!("{} is not taken: {error}", self.row.file)]);
+            self.importer.tell(vec![Line::warn(format!("{} is not taken: {error}", self.row.file))]);
             self.trouble = Some(error);
         }
     }
@@ -189,10 +190,10 @@ impl Keeper {
         let file = &self.row.file;
         let mut lines = Vec::new();
         for LineError { line, error } in &look.refused {
-            lines.push(format!("{file}, line {line} is not taken: {error}"));
+            lines.push(Line::warn(format!("{file}, line {line} is not taken: {error}")));
         }
         for LineError { line, error } in &look.doubtful {
-            lines.push(format!("{file}, line {line}: {error}"));
+            lines.push(Line::warn(format!("{file}, line {line}: {error}")));
         }
         for (taken, mark) in look.imported.entries.iter().zip(marks) {
             let (line, word) = match &taken.fate {
@@ -203,7 +204,7 @@ impl Keeper {
                 _ => continue,
             };
             if self.told.insert((*mark, word.clone())) {
-                lines.push(format!("{file}, line {line}{word}"));
+                lines.push(Line::warn(format!("{file}, line {line}{word}")));
             }
         }
         self.importer.tell(lines);

@@ -17,6 +17,7 @@ use super::watch::{Keeper, Look};
 use crate::clock;
 use crate::engine::Message;
 use crate::file_watch::Watch;
+use crate::service_log::Line;
 use crate::store::{Readers, WatchChange, WatchRow};
 
 /// An editor's steps, or a writer's lines, are taken together when nothing has come for this long.
@@ -64,14 +65,14 @@ impl Watches {
         let rows = tokio::task::block_in_place(|| self.readers.read(|reader| reader.watches()));
         let rows = match rows {
             Ok(rows) => rows,
-            Err(error) => return self.importer.tell(vec![format!("Error: {}", error.problem())]),
+            Err(error) => return self.importer.tell(vec![Line::error(error.problem())]),
         };
         let mut running = self.running.lock().await;
         for row in rows {
             let file = row.file.clone();
             match self.keeper(row) {
                 Ok((keeper, watch)) => drop(running.insert(file, begin(keeper, watch, Some(Instant::now())))),
-                Err(problem) => self.importer.tell(vec![format!("{file} is not watched: {problem}")]),
+                Err(problem) => self.importer.tell(vec![Line::warn(format!("{file} is not watched: {problem}"))]),
             }
         }
     }

@@ -21,6 +21,7 @@ use crate::file_watch::Watch;
 use crate::inbox::take::{Keeper, Noise, Round};
 use crate::queue_edit::FileNotes;
 use crate::reload::Reload;
+use crate::service_log::Line;
 use crate::store::Readers;
 
 /// Changes that come together are written together.
@@ -93,7 +94,7 @@ pub async fn keep(inbox: Inbox) {
     let watch = match Watch::of(&path) {
         Ok(watch) => watch,
         Err(error) => {
-            let line = format!("Error: {} is not watched: {error}", path.display());
+            let line = Line::error(format!("{} is not watched: {error}", path.display()));
             // The engine is gone: so is the service.
             return drop(inbox.engine.send(Message::Note(vec![line])));
         }

@@ -21,6 +21,7 @@ use crate::engine::{Message, fresh};
 use crate::file_watch::Eye;
 use crate::own_env;
 use crate::queue_edit::Waiting;
+use crate::service_log::Line;
 use crate::store::{Reader, StoreError};
 
 /// Where lines that became jobs are remembered.
@@ -96,7 +97,7 @@ impl Keeper {
             }
             Err(error) => {
                 if self.trouble.as_ref() != Some(&error) {
-                    self.note(vec![format!("Error: {}: {error}", self.path.display())]);
+                    self.note(vec![Line::error(format!("{}: {error}", self.path.display()))]);
                     self.trouble = Some(error);
                 }
                 Round::Failed
@@ -178,11 +179,12 @@ impl Keeper {
             let Some(id) = &entry.id else { continue };
             match shown.get(id) {
                 Some(shown) if shown.says_the_same(entry) => {}
-                Some(_) => notes.push(format!(
-                    "{}, line {}: job {id} is changed by nexus edit alone; its line is put back",
-                    self.name(),
-                    entry.line
-                )),
+                Some(_) => {
+                    let (file, line) = (self.name(), entry.line);
+                    let text =
+                        format!("{file}, line {line}: job {id} is changed by nexus edit alone; its line is put back");
+                    notes.push(Line::warn(text));
+                }
                 None if self.exists(id)? => {}
                 None => refused.push(refusal(entry, format!("there is no job {id}; take the id away to queue it"))),
             }
@@ -190,7 +192,8 @@ impl Keeper {
         let new = self.new_jobs(text, &mut refused, &mut notes)?;
         self.submit(new, &mut refused)?;
         for refused in &refused {
-            notes.push(format!("{}, line {} is not taken: {}", self.name(), refused.line, refused.error));
+            let text = format!("{}, line {} is not taken: {}", self.name(), refused.line, refused.error);
+            notes.push(Line::warn(text));
         }
         self.note(notes);
         self.keep_refused(&refused);
@@ -202,7 +205,7 @@ impl Keeper {
         &mut self,
         text: &Read,
         refused: &mut Vec<Refused>,
-        notes: &mut Vec<String>,
+        notes: &mut Vec<Line>,
     ) -> Result<Vec<NewJob>, String> {
         let rules = self.inbox.reload.rules();
         let mut known = self.taken()?;
@@ -217,7 +220,7 @@ impl Keeper {
             }
             let spec = entry.new_spec(self.usual()).and_then(|mut spec| {
                 let note = rules.fill(&mut spec);
-                notes.extend(note.map(|note| format!("{}, line {}: {note}", self.name(), entry.line)));
+                notes.extend(note.map(|note| Line::from(format!("{}, line {}: {note}", self.name(), entry.line))));
                 let right = checks::spec(&mut spec).and_then(|()| checks::signal(None, &spec));
                 right.map_err(|problem| problem.to_string())?;
                 Ok(spec)
@@ -334,7 +337,7 @@ impl Keeper {
         comments.truncate(MOST_COMMENTS);
     }
 
-    fn note(&self, lines: Vec<String>) {
+    fn note(&self, lines: Vec<Line>) {
         if !lines.is_empty() {
             // The engine is gone, and with it the log.
             let _ = self.inbox.engine.send(Message::Note(lines));

@@ -19,6 +19,7 @@ use super::memory::Memory;
 use super::view::{self, Change, View};
 use super::watches::Watches;
 use crate::engine::Message;
+use crate::service_log::Line;
 
 /// What is wrong with the file is told when it has been so for this long: its writer may not be done.
 const SETTLED: Duration = Duration::from_secs(1);
@@ -127,7 +128,7 @@ impl Keeper {
             Err(Failure::ServiceGone) => Err(()),
             Err(Failure::Trouble(error)) => {
                 if self.trouble.as_ref() != Some(&error) {
-                    self.log(format!("Error: state file {}: {error}", self.path.display()));
+                    self.log(Line::error(format!("state file {}: {error}", self.path.display())));
                     self.trouble = Some(error);
                 }
                 Ok(Some(Instant::now() + AGAIN))
@@ -336,7 +337,7 @@ impl Keeper {
         let kind = why.split(':').next().map(String::from);
         if strange.told != kind && strange.since.elapsed() >= SETTLED {
             strange.told = kind;
-            self.log(format!("Error: state file {path}: {why}; {what_then}"));
+            self.log(Line::error(format!("state file {path}: {why}; {what_then}")));
         }
     }
 
@@ -369,9 +370,9 @@ impl Keeper {
         Ok(())
     }
 
-    fn log(&self, line: String) {
+    fn log(&self, line: impl Into<Line>) {
         // The engine is gone, and with it the log.
-        let _ = self.engine.send(Message::Log(vec![line]));
+        let _ = self.engine.send(Message::Log(vec![line.into()]));
     }
 
     fn send(&self, message: Message) -> Result<(), Failure> {

@@ -25,6 +25,7 @@ use super::records::raised;
 use super::spec::{NewSpec, Specs, StoredSpec, common_text, env_text, have_in_common, numbered, stored_spec};
 use super::{NewSweepRow, Store, StoreError, Submission, VariableChange, WatchChange};
 use crate::identity::{Identity, identity};
+use crate::service_log::Line;
 use crate::words;
 
 /// So many new jobs at once are worth more memory.
@@ -39,7 +40,7 @@ pub struct Batch {
     /// What each changed job is now.
     pub edited: BTreeMap<JobId, EditedRow>,
     /// Lines for service.log, told when the rest is on disk.
-    pub notes: Vec<String>,
+    pub notes: Vec<Line>,
     /// Ended jobs to delete.
     pub forgotten: Vec<JobId>,
     /// Runs whose directory was cleared.

@@ -84,3 +84,27 @@ fn many_jobs_that_come_at_once_have_one_line() {
     let all = format!("Added 101 jobs, the first {first}, the last {last}");
     assert_eq!(added, each.chain([all]).collect::<Vec<_>>());
 }
+
+#[test]
+fn its_level_says_what_is_written() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let written = |level: &str| {
+        nexus.ok(&["config", "set", "log.level", level]);
+        let before = lines(&nexus).len();
+        nexus.done("true");
+        let failed = nexus.add("exit 3");
+        nexus.ended(&failed);
+        let new = lines(&nexus).split_off(before);
+        (new, format!("Job {failed} failed on GPU 0: exit 3"))
+    };
+    assert_eq!(written("error").0, [""; 0]);
+    let (lines, failed) = written("warn");
+    assert_eq!(lines, [failed]);
+    let (lines, failed) = written("info");
+    let words: Vec<&str> = lines.iter().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!((words, lines.last()), (vec!["Added", "Started", "Job", "Added", "Started", "Job"], Some(&failed)));
+    let (lines, _) = written("debug");
+    assert!(lines.iter().any(|line| line.starts_with("Events in one go: ")), "{lines:?}");
+    let refused = nexus.fails(2, &["config", "set", "log.level", "loud"]);
+    assert!(["error", "warn", "info", "debug"].iter().all(|word| refused.contains(word)), "{refused}");
+}

@@ -34,7 +34,7 @@ use crate::pool::{LineState, Lines, Member, Pool};
 use crate::pretend;
 use crate::readings::Readings;
 use crate::results::Copier;
-use crate::service_log::ServiceLog;
+use crate::service_log::{Limits, ServiceLog};
 use crate::store::Store;
 
 const BEGIN: Time = Time(1_700_000_000_000);
@@ -281,7 +281,7 @@ impl Story {
             watched: None,
             copier: THREADS.1.clone(),
             specs: RunSpecs::new(config, self.home.default_log_dir(), PathBuf::from("/there"), &self.home),
-            log: ServiceLog::open(self.home.service_log(), u64::MAX, 0).expect("a log"),
+            log: ServiceLog::open(self.home.service_log(), Limits::NONE).expect("a log"),
             events: Arc::new(Events::new(crate::clock::now())),
             readings: Arc::new(Readings::new()),
             metrics: Arc::new(Metrics::new()),
