@@ -166,7 +166,10 @@ impl Top {
 
     fn read_if_due(&mut self) {
         let now = Instant::now();
-        self.stale |= now >= self.at_latest;
+        if now >= self.at_latest {
+            self.state.known.touch();
+            self.stale = true;
+        }
         if !self.stale || self.reading || self.state.known.away || now < self.not_before {
             return;
         }

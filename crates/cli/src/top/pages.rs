@@ -12,6 +12,8 @@ const NEAR: usize = 30;
 #[derive(Debug, Default)]
 pub struct Pages {
     pages: Vec<Page>,
+    /// How often something happened.
+    touched: u64,
 }
 
 #[derive(Debug)]
@@ -28,6 +30,8 @@ struct Page {
 pub struct Wanted {
     pub number: usize,
     pub cursor: String,
+    /// How often something had happened when it was asked for.
+    touched: u64,
 }
 
 impl Pages {
@@ -55,6 +59,7 @@ impl Pages {
 
     /// All that is known may be old.
     pub fn touch(&mut self) {
+        self.touched += 1;
         self.pages.iter_mut().for_each(|page| page.stale = true);
     }
 
@@ -69,7 +74,7 @@ impl Pages {
         for (number, page) in self.pages.iter().enumerate() {
             let end = start + page.rows.len();
             if page.stale && start <= last && end >= first {
-                return Some(Wanted { number, cursor: page.cursor.clone() });
+                return Some(Wanted { number, cursor: page.cursor.clone(), touched: self.touched });
             }
             start = end;
         }
@@ -78,11 +83,11 @@ impl Pages {
             Some(page) if last + NEAR >= start => page.next.clone()?,
             Some(_) => return None,
         };
-        Some(Wanted { number: self.pages.len(), cursor })
+        Some(Wanted { number: self.pages.len(), cursor, touched: self.touched })
     }
 
     pub fn take(&mut self, wanted: Wanted, rows: Vec<Job>, next: Option<String>) {
-        let Wanted { number, cursor } = wanted;
+        let Wanted { number, cursor, touched } = wanted;
         // The list became another one meanwhile.
         if number > self.pages.len() {
             return;
@@ -92,7 +97,8 @@ impl Pages {
         if !follows {
             self.pages.truncate(number + 1);
         }
-        let page = Page { cursor, rows, next, stale: false };
+        // What happened while it was on its way may not be in it.
+        let page = Page { cursor, rows, next, stale: touched != self.touched };
         match self.pages.get_mut(number) {
             Some(known) => *known = page,
             None => self.pages.push(page),
@@ -119,6 +125,10 @@ mod tests {
         ids.iter().map(|id| samples::queued(id)).collect()
     }
 
+    fn wanted(number: usize, cursor: impl Into<String>) -> Wanted {
+        Wanted { number, cursor: cursor.into(), touched: 0 }
+    }
+
     fn ids(pages: &Pages) -> String {
         pages.rows().map(|job| job.id.as_str()).collect::<Vec<_>>().join(" ")
     }
@@ -143,20 +153,31 @@ mod tests {
     #[test]
     fn what_follows_a_changed_page_is_read_anew() {
         let mut pages = Pages::default();
-        pages.take(Wanted { number: 0, cursor: String::new() }, jobs(&["a", "b"]), Some("c1".into()));
-        pages.take(Wanted { number: 1, cursor: "c1".into() }, jobs(&["c"]), None);
+        pages.take(wanted(0, ""), jobs(&["a", "b"]), Some("c1".into()));
+        pages.take(wanted(1, "c1"), jobs(&["c"]), None);
         assert_eq!(ids(&pages), "a b c");
-        pages.take(Wanted { number: 0, cursor: String::new() }, jobs(&["b", "c"]), Some("c2".into()));
+        pages.take(wanted(0, ""), jobs(&["b", "c"]), Some("c2".into()));
         assert_eq!((ids(&pages).as_str(), pages.has_more()), ("b c", true));
-        pages.take(Wanted { number: 7, cursor: "c9".into() }, jobs(&["z"]), None);
+        pages.take(wanted(7, "c9"), jobs(&["z"]), None);
         assert_eq!(ids(&pages), "b c", "of another list");
+    }
+
+    #[test]
+    fn what_happens_while_a_page_is_read_is_read_too() {
+        let mut pages = Pages::default();
+        let first = pages.wanted(0, 20).unwrap();
+        pages.touch();
+        pages.take(first, jobs(&["a"]), None);
+        let again = pages.wanted(0, 20).expect("it may be old");
+        pages.take(again, jobs(&["a", "b"]), None);
+        assert_eq!((ids(&pages).as_str(), pages.wanted(0, 20)), ("a b", None));
     }
 
     #[test]
     fn a_job_stands_in_one_place() {
         let mut pages = Pages::default();
-        pages.take(Wanted { number: 0, cursor: String::new() }, jobs(&["a", "b"]), Some("c1".into()));
-        pages.take(Wanted { number: 1, cursor: "c1".into() }, jobs(&["b", "c"]), None);
+        pages.take(wanted(0, ""), jobs(&["a", "b"]), Some("c1".into()));
+        pages.take(wanted(1, "c1"), jobs(&["b", "c"]), None);
         assert_eq!(ids(&pages), "a b c");
     }
 }

@@ -13,14 +13,14 @@ use super::super::input::Input;
 use super::super::keys::{self, Next};
 use super::super::known::News;
 use super::super::log::{Log, Standing};
-use super::super::pages::Wanted;
+use super::super::pages::{Pages, Wanted};
 use super::super::panes::Pane;
 use super::super::state::{Bottom, State, View};
 use super::{Look, draw, lines};
 use crate::render::samples;
 
 fn first() -> Wanted {
-    Wanted { number: 0, cursor: String::new() }
+    Pages::default().wanted(0, 0).expect("nothing is known")
 }
 
 fn jobs(count: usize) -> Vec<Job> {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use nexus_testkit::{Cluster, until};
+use serde_json::Value;
 
 use super::{Execution, Hpc};
 
@@ -123,8 +124,16 @@ fn check_end(hpc: &Hpc, id: &str, plan: Plan) {
     assert_eq!(job["state"], state, "{plan:?} {}", hpc.about(id));
     assert!(reason.is_none_or(|reason| job["reason"] == reason), "{plan:?} {}", hpc.about(id));
     assert!(code.is_none_or(|code| job["exit_code"] == code), "{plan:?} {}", hpc.about(id));
-    assert_eq!(job["runs"].as_array().map(Vec::len), Some(1), "{}", hpc.about(id));
+    let runs = job["runs"].as_array().expect("its runs").iter().filter(|run| !is_slurms_own(run)).count();
+    assert_eq!(runs, 1, "{}", hpc.about(id));
     hpc.assert_ran(id, times);
+}
+
+/// A controller that is restarted may never launch what it had placed, and then takes the node for failed: nothing began,
+/// and the job goes out once more.
+fn is_slurms_own(run: &Value) -> bool {
+    let error = run["outcome"]["error"].as_str().unwrap_or_default();
+    run["started_at"].is_null() && error.starts_with("its node failed before it began")
 }
 
 /// Each saw what Slurm gave it and nothing else, and nobody had the same at the same time.
