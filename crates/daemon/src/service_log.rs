@@ -88,6 +88,9 @@ impl ServiceLog {
     /// Appends lines, each behind the time. A log that cannot be written (a full disk) stops nothing:
     /// the database holds what matters.
     pub fn write(&mut self, lines: &[Line]) {
+        if lines.is_empty() {
+            return;
+        }
         let stamp = clock::log_stamp(clock::now());
         let mut text = String::new();
         for line in lines.iter().filter(|line| self.wants(line.level)) {

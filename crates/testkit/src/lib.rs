@@ -261,6 +261,16 @@ impl Nexus {
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
+    /// The same while the job may not have begun.
+    #[track_caller]
+    pub fn stdout_so_far(&self, id: &str) -> String {
+        let path = self.job(id)["stdout_path"].as_str().expect("a path").to_string();
+        match std::fs::read_to_string(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            read => read.unwrap_or_else(|error| panic!("{path}: {error}")),
+        }
+    }
+
     pub fn service_log(&self) -> String {
         std::fs::read_to_string(self.home().join("service.log")).unwrap_or_default()
     }

@@ -30,7 +30,7 @@ fn a_forged_record_of_its_end_is_not_believed() {
 fn a_forged_record_is_not_believed_by_the_next_service_either() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     let id = nexus.add("echo '{}' > $NEXUS_RUN_DIR/exit.json; echo forged; sleep 3; exit 9");
-    until("it is forged", || nexus.stdout_of(&id).contains("forged").then_some(()));
+    until("it is forged", || nexus.stdout_so_far(&id).contains("forged").then_some(()));
     nexus.kill_service();
     nexus.start(1);
     let job = nexus.ended(&id);

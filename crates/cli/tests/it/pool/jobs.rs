@@ -47,7 +47,7 @@ fn output_and_exit_codes_are_as_if_local() {
     nexus.ok(&["kill", &long]);
     assert_eq!(nexus.job(&long)["reason"], "user");
     // Kept here when the job ends.
-    until("it is here", || (nexus.stdout_of(&long).lines().count() == 1000).then_some(()));
+    until("it is here", || (nexus.stdout_so_far(&long).lines().count() == 1000).then_some(()));
 }
 
 #[test]

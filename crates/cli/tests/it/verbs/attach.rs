@@ -68,12 +68,12 @@ fn the_window_is_passed_on() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     // Looks by itself: bash forgets a WINCH that comes while it is at the one before.
     let id = nexus.add("while sleep 0.02; do now=$(stty size); [ \"$now\" = \"$last\" ] || echo $now; last=$now; done");
-    until("it has looked", || nexus.stdout_of(&id).contains("40 120").then_some(()));
+    until("it has looked", || nexus.stdout_so_far(&id).contains("40 120").then_some(()));
     let mut ann = nexus.at_terminal((100, 30), &["attach", &id]);
     ann.sees("40 120").sees("30 100").resizes((90, 20)).sees("20 90");
     ann.types("\x01d").sees("[detached");
     // The size of before holds again when nobody looks.
-    until("the usual size is back", || (nexus.stdout_of(&id).matches("40 120").count() == 2).then_some(()));
+    until("the usual size is back", || (nexus.stdout_so_far(&id).matches("40 120").count() == 2).then_some(()));
     let mut ben = nexus.at_terminal((77, 33), &["attach", &id]);
     ben.sees("20 90").sees("40 120").sees("33 77").types("\x03");
 }

@@ -93,9 +93,9 @@ fn the_example_goes_on_from_what_it_saved() {
     let slow = ["--retries", "1", "python3", script, "--steps", "40", "--seconds-per-step", "0.1"];
     let id = nexus.ok(&[&["add"], &slow[..]].concat());
     let pid = nexus.in_state(&id, "running")["pid"].as_u64().expect("it runs") as u32;
-    until("it trains", || nexus.stdout_of(&id).contains("starting at step 0 of 40").then_some(()));
+    until("it trains", || nexus.stdout_so_far(&id).contains("starting at step 0 of 40").then_some(()));
     kill(pid, libc::SIGUSR1);
-    until("it saves", || nexus.stdout_of(&id).contains("saved at step").then_some(()));
+    until("it saves", || nexus.stdout_so_far(&id).contains("saved at step").then_some(()));
     kill(pid, libc::SIGKILL);
     let job = nexus.ended(&id);
     assert_eq!((&job["state"], &job["attempt"]), (&json!("completed"), &json!(2)), "{job}");

@@ -38,7 +38,7 @@ fn a_new_grace_counts_for_the_next_job() {
     nexus.ok(&["config", "set", "jobs.grace", "0s"]);
     let id = nexus.add("trap '' TERM; echo ready; while :; do sleep 1000; done");
     nexus.in_state(&id, "running");
-    until("it catches TERM", || nexus.stdout_of(&id).contains("ready").then_some(()));
+    until("it catches TERM", || nexus.stdout_so_far(&id).contains("ready").then_some(()));
     nexus.run_limited(&["kill", &id]).expect_code(0);
     assert_eq!(nexus.job(&id)["signal"], 9);
 }

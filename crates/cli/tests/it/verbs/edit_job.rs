@@ -149,11 +149,11 @@ fn the_signal_before_the_limit_moves_with_it() {
     let warned = "trap 'echo warned' USR1; echo ready; while :; do sleep 0.05; done";
     let id = nexus.add_with(&["--time", "10h", "--signal", "USR1@1h"], warned);
     nexus.in_state(&id, "running");
-    until("its trap is set", || nexus.stdout_of(&id).contains("ready").then_some(()));
+    until("its trap is set", || nexus.stdout_so_far(&id).contains("ready").then_some(()));
     nexus.ok(&["edit", &id, "--time", "30m"]);
-    until("the signal", || (nexus.stdout_of(&id).matches("warned").count() == 1).then_some(()));
+    until("the signal", || (nexus.stdout_so_far(&id).matches("warned").count() == 1).then_some(()));
     nexus.ok(&["edit", &id, "--time", "40m"]);
-    until("the signal again", || (nexus.stdout_of(&id).matches("warned").count() == 2).then_some(()));
+    until("the signal again", || (nexus.stdout_so_far(&id).matches("warned").count() == 2).then_some(()));
     assert_eq!(nexus.job(&id)["state"], "running");
 }
 

@@ -67,7 +67,7 @@ fn exit_codes_and_signals_are_the_commands_own() {
     let job = ended(&["--", "no-such-program"]);
     assert_eq!((&job["reason"], &job["exit_code"]), (&"start-error".into(), &127.into()), "{job}");
     let id = nexus.add_with(&["--venv", "env"], "python -c 'import time; print(1, flush=True); time.sleep(1000)'");
-    until("it prints", || (!nexus.stdout_of(&id).is_empty()).then_some(()));
+    until("it prints", || (!nexus.stdout_so_far(&id).is_empty()).then_some(()));
     nexus.ok(&["kill", &id]);
     assert_eq!(nexus.job(&id)["signal"], 15);
 }

@@ -33,7 +33,7 @@ fn behind(nexus: &Nexus, words: &[&str]) -> (Child, String) {
     let child = nexus.piped(&[&["run"], words].concat());
     until("its job runs", || (nexus.json(&["ls", "--json"])[0]["state"] == "running").then_some(()));
     let id = newest(nexus);
-    until("it is ready", || (nexus.stdout_of(&id) == "ready\n").then_some(()));
+    until("it is ready", || (nexus.stdout_so_far(&id) == "ready\n").then_some(()));
     (child, id)
 }
 
