@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::SystemTime;
 
 use nexus_api::run_dir::{EXIT, LAST_LINES, ORDER, STARTED, STDERR, STDOUT};
 use nexus_node::fuzzing::Order;
@@ -19,6 +20,9 @@ pub fn hold(bytes: &[u8]) {
     let files = files(bytes);
     for (name, content) in &files {
         std::fs::write(dir.join(name), content).expect("a file can be written");
+        // Long ago: nothing else is on its way.
+        let file = std::fs::File::options().write(true).open(dir.join(name)).expect("it is there");
+        file.set_modified(SystemTime::UNIX_EPOCH).expect("its time can be set");
     }
     let of = |name: &str| files.get(name).map_or(&[][..], Vec::as_slice);
     if let Ok(Seen::Exited(record)) = inspect(dir) {
