@@ -23,8 +23,9 @@ fn set_up(nexus: &Nexus, options: &[&str], commands: &[&str]) -> Output {
 fn commands_run_in_order_and_the_machine_joins_its_class() {
     let (ssh, nexus) = two();
     let mark = ssh.folder(1).join("mark");
+    // Each long enough to be seen: who looks on tells of the step that a machine is at.
     let first = format!("pwd; sleep 1; echo one {{MACHINE}} > {}", mark.display());
-    let second = format!("grep 'one host1' {}", mark.display());
+    let second = format!("grep 'one host1' {} && sleep 1", mark.display());
     let waits = nexus.add_with(&["--class", "foo"], "true");
     let done = set_up(&nexus, &["-m", "host1"], &[&first, &second]).expect_code(0).stderr;
     assert!(done.contains("host1: 1 of 2: ") && done.contains("host1: 2 of 2: "), "{done}");
