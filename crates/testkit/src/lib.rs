@@ -257,17 +257,21 @@ impl Nexus {
 
     #[track_caller]
     pub fn stdout_of(&self, id: &str) -> String {
-        let path = self.job(id)["stdout_path"].as_str().expect("a path").to_string();
-        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+        self.stdout(id).unwrap_or_else(|| panic!("{id} has no log"))
     }
 
     /// The same while the job may not have begun.
     #[track_caller]
     pub fn stdout_so_far(&self, id: &str) -> String {
+        self.stdout(id).unwrap_or_default()
+    }
+
+    #[track_caller]
+    fn stdout(&self, id: &str) -> Option<String> {
         let path = self.job(id)["stdout_path"].as_str().expect("a path").to_string();
         match std::fs::read_to_string(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            read => read.unwrap_or_else(|error| panic!("{path}: {error}")),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            read => Some(read.unwrap_or_else(|error| panic!("{path}: {error}"))),
         }
     }
 

@@ -103,9 +103,10 @@ fn which_stream_was_first_is_waited_for() {
     append(dir, "stdout.log", "o1\n");
     let told = std::thread::scope(|scope| {
         scope.spawn(|| {
-            std::thread::sleep(Duration::from_millis(20));
-            let file = File::create_new(dir.join("order.idx")).unwrap();
+            // The reader meets logs without an order, then an empty one.
             std::thread::sleep(Duration::from_millis(5));
+            let file = File::create_new(dir.join("order.idx")).unwrap();
+            std::thread::sleep(Duration::from_millis(2));
             file.write_all_at(&order(&[(true, 3), (false, 3)]), 0).unwrap();
         });
         rest(&mut reader)
