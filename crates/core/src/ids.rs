@@ -28,7 +28,7 @@ impl std::error::Error for NotAnId {}
 
 impl JobId {
     /// Comes before every other.
-    pub(crate) const FIRST: JobId = JobId([0; 8]);
+    pub const FIRST: JobId = JobId([0; 8]);
 
     /// The id that stands for `number` among those with `length` letters.
     pub fn from_number(length: usize, mut number: u64) -> JobId {

@@ -4,6 +4,7 @@
 //! The engine calls, always in this order: [`apply`] for each input, [`decide`] once a batch, then, when
 //! all of it is on disk, [`reconcile`].
 
+pub mod alike;
 pub mod apply;
 pub mod check;
 pub mod decide;

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::alike::Alike;
 use crate::event::{Event, Needs, NewJob, Parent, QueuePause, Requeue};
 use crate::free::Free;
 use crate::ids::{JobId, MachineId, RunId, SweepId};
@@ -31,7 +32,7 @@ pub struct World {
     /// Jobs that may start, by what they need and how long they take, each in queue order.
     ready: BTreeMap<Request, Bucket>,
     /// Those among them of which nobody knows how long they take, by their command.
-    unknown: BTreeSet<(Same, JobId)>,
+    unknown: Alike,
     /// Jobs that wait for a time.
     delayed: BTreeSet<(Time, JobId)>,
     /// Jobs that wait for others, and for which.
@@ -113,7 +114,7 @@ impl World {
     /// The same with what is known of earlier runs.
     pub fn with_learned(mut self, learned: impl IntoIterator<Item = (Same, Learned)>) -> World {
         self.learned.extend(learned);
-        let ids: Vec<JobId> = self.unknown.iter().map(|(_, id)| *id).collect();
+        let ids: Vec<JobId> = self.unknown.jobs().collect();
         self.again(ids);
         self
     }

@@ -54,7 +54,7 @@ use crate::pool::{Lines, Pool};
 use crate::readings::Readings;
 use crate::results::Copier;
 use crate::service_log::{Level, Line, ServiceLog};
-use crate::store::{Batch, Store, StoreError};
+use crate::store::{Batch, NewRow, Store, StoreError};
 use crate::{clock, home};
 use gpus::Watched;
 use machines::Asked;
@@ -81,10 +81,13 @@ const LONGEST_LEFT: Duration = Duration::from_secs(1);
 /// That runs were tidied goes with the next commit, or when this many have come together.
 const TIDIED_TOGETHER: usize = 64;
 
+/// So many new jobs at once are let go elsewhere.
+const MANY: usize = 1_000;
+
 /// How long a start waits for company before it is committed alone. The clock of a simulation stands still meanwhile.
 const COMPANY: Duration = Duration::from_millis(if cfg!(test) { 0 } else { 5 });
 
-pub use import::{ImportLine, ImportOrder};
+pub use import::{ImportLine, ImportOrder, Settled};
 pub use machines::{AddMachine, Calls};
 pub use message::{Forgetter, Message, Question, Reply};
 pub use once::Once;
@@ -429,6 +432,7 @@ impl Engine {
         turn.questions.into_iter().for_each(|question| self.reply(question));
         self.look_again_after(&turn.batch.events);
         self.tell(&turn.batch, turn.lines, watch);
+        let_go(turn.batch.new);
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
@@ -536,7 +540,7 @@ impl Engine {
                 self.metrics.wait.saw(at.since(job.since));
             }
             let command = |job| match batch.new.get(&job) {
-                Some(row) => Cow::from(&row.spec.command),
+                Some(row) => Cow::from(row.spec.command()),
                 None => Cow::from(self.store.command(job).unwrap_or_default()),
             };
             let sweep = |sweep| self.store.sweep_name(sweep).ok().flatten().unwrap_or_default();
@@ -558,6 +562,15 @@ impl Engine {
             lines.push(Line::debug(text));
         }
         self.log.write(&lines);
+    }
+}
+
+/// What many jobs were made of was made on another thread, which makes the next meanwhile: memory that one thread frees
+/// and the other takes has both wait for each other.
+fn let_go(rows: BTreeMap<JobId, NewRow>) {
+    if rows.len() >= MANY {
+        // Where no thread can be had it is done here.
+        let _ = std::thread::Builder::new().spawn(move || drop(rows));
     }
 }
 

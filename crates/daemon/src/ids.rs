@@ -41,7 +41,7 @@ impl IdMaker {
         let size = 25u64.pow(3.min(length as u32));
         let first = self.random() % (25u64.pow(length as u32) / size) * size;
         let left = (25u64.pow(length as u32) / 4).saturating_sub(jobs_taken).max(1);
-        Stretch { length, first, size, at_once: (size / 16).min(left) as usize }
+        Stretch { length, first, size, at_once: (size / 8).min(left) as usize }
     }
 
     /// Of a stretch, where these are taken; perhaps fewer.
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn a_stretch_has_ids_between_its_ends_that_grow_with_the_space() {
         let mut maker = IdMaker::from_seed(7);
-        for (taken, length, at_once) in [(0, 3, 976), (3_900, 3, 6), (3_906, 4, 976), (1_000_000, 5, 976)] {
+        for (taken, length, at_once) in [(0, 3, 1_953), (3_900, 3, 6), (3_906, 4, 1_953), (1_000_000, 5, 1_953)] {
             let stretch = maker.stretch(taken);
             let (first, last) = stretch.ends();
             assert_eq!((first.as_str().len(), stretch.at_once), (length, at_once), "after {taken} jobs");

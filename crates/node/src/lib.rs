@@ -23,6 +23,7 @@ mod leftovers;
 pub mod line;
 mod login;
 pub mod logs;
+pub mod memory;
 mod memory_group;
 mod node;
 mod order;

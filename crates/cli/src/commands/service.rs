@@ -22,21 +22,6 @@ pub fn run(args: ServiceArgs, home: Home) -> ExitCode {
         adopt_home: args.adopt_home,
         overrides: args.over.iter().filter_map(pair).collect(),
     };
-    give_memory_back();
+    nexus_node::memory::share();
     nexus_daemon::run(home, options)
-}
-
-/// Has memory that is free given back to the machine. An answer about thousands of jobs takes megabytes for a moment; left
-/// to itself the allocator would keep that, in as many places as there are threads. Comes before the first thread.
-fn give_memory_back() {
-    #[cfg(target_env = "gnu")]
-    {
-        const LARGE_BYTES: i32 = 128 << 10;
-        let wanted =
-            [(libc::M_ARENA_MAX, 2), (libc::M_MMAP_THRESHOLD, LARGE_BYTES), (libc::M_TRIM_THRESHOLD, LARGE_BYTES)];
-        for (what, value) in wanted {
-            // SAFETY: sets a number of the allocator.
-            unsafe { libc::mallopt(what, value) };
-        }
-    }
 }

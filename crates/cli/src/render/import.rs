@@ -21,7 +21,7 @@ const APART: &[&str] = &["cwd", "argv"];
 pub fn queued(report: &ImportReport, ids_alone: bool, paint: Paint) -> String {
     let ids: Vec<&str> = new_ids(report).collect();
     if ids_alone {
-        return ids.iter().map(|id| format!("{id}\n")).collect();
+        return ids.iter().flat_map(|id| [*id, "\n"]).collect();
     }
     let named: Vec<String> = ids.iter().take(NAMED).map(|id| paint.id(id)).collect();
     match ids.len() {

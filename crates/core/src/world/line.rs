@@ -44,9 +44,7 @@ impl World {
         let is_first = known.runs == 0 && took.is_some();
         known.add(peak_mib, took);
         if is_first {
-            let first = (same, JobId::FIRST);
-            let alike = self.unknown.range(first..).take_while(|(of, _)| *of == same).map(|(_, id)| *id);
-            self.again(alike.collect());
+            self.again(self.unknown.of(same.0).collect());
         }
     }
 
@@ -81,14 +79,14 @@ impl World {
     pub(super) fn line_up(&mut self, job: &Job) {
         let span = self.span(job);
         if span == Span::Unknown {
-            self.unknown.insert((job.same, job.id));
+            self.unknown.add(job.same.0, job.id);
         }
         self.ready.entry(job.request).or_default().entry(span).or_default().insert((job.place, job.id));
     }
 
     pub(super) fn drop_from(&mut self, job: &Job, span: Span) {
         if span == Span::Unknown {
-            self.unknown.remove(&(job.same, job.id));
+            self.unknown.remove(job.same.0, job.id);
         }
         let Some(bucket) = self.ready.get_mut(&job.request) else { return };
         if let Some(jobs) = bucket.get_mut(&span) {

@@ -57,6 +57,12 @@ pub struct ImportOrder {
     pub notes: Vec<Line>,
 }
 
+/// What became of a line.
+pub enum Settled {
+    Queued(JobId),
+    Told(Fate),
+}
+
 /// The first of identical lines.
 struct Seen {
     line: u64,
@@ -97,11 +103,11 @@ enum Pending {
 }
 
 impl Engine {
-    pub(super) fn import(&mut self, order: ImportOrder, turn: &mut Turn) -> Result<Vec<Fate>, Problem> {
+    pub(super) fn import(&mut self, order: ImportOrder, turn: &mut Turn) -> Result<Vec<Settled>, Problem> {
         self.read_together(|engine| engine.import_read(order, turn))
     }
 
-    fn import_read(&mut self, order: ImportOrder, turn: &mut Turn) -> Result<Vec<Fate>, Problem> {
+    fn import_read(&mut self, order: ImportOrder, turn: &mut Turn) -> Result<Vec<Settled>, Problem> {
         let ImportOrder { lines, again, dry_run, watch, notes } = order;
         let coming = Coming::of(turn);
         let mut gathered = if again { Gathered::default() } else { self.look_for(&lines)? };
@@ -115,7 +121,7 @@ impl Engine {
         }
         let Gathered { mut fresh, edits, standing, fates, .. } = gathered;
         if dry_run {
-            let planned = |at: usize| Fate::Planned { spec: Box::new(fresh[at].spec.whole()) };
+            let planned = |at: usize| Settled::Told(Fate::Planned { spec: Box::new(fresh[at].spec.whole()) });
             return Ok(fates.into_iter().map(|pending| settled(pending, &planned)).collect());
         }
         // Jobs that are here already stand in for what the file calls so.
@@ -127,8 +133,7 @@ impl Engine {
         }
         let ids = self.revise(revision, turn)?;
         turn.batch.watches.extend(watch);
-        let queued = |at: usize| Fate::Queued { id: ids[at].to_string() };
-        Ok(fates.into_iter().map(|pending| settled(pending, &queued)).collect())
+        Ok(fates.into_iter().map(|pending| settled(pending, &|at| Settled::Queued(ids[at]))).collect())
     }
 
     /// Which lines may be of jobs that are here, and which repeat others.
@@ -298,9 +303,9 @@ fn edit(job: JobId, before: &JobSpec, after: JobSpec, secret_names: Vec<String>)
     (edit, EditedRow { spec: after, secret_names, env: None })
 }
 
-fn settled(pending: Pending, new: &dyn Fn(usize) -> Fate) -> Fate {
+fn settled(pending: Pending, new: &dyn Fn(usize) -> Settled) -> Settled {
     match pending {
-        Pending::Settled(fate) => fate,
+        Pending::Settled(fate) => Settled::Told(fate),
         Pending::New(at) => new(at),
     }
 }

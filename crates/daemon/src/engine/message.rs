@@ -1,6 +1,5 @@
 //! What the engine is asked and told.
 
-use nexus_api::import::Fate;
 use nexus_api::machines::SetUpBegun;
 use nexus_api::problem::Problem;
 use nexus_api::results::Found;
@@ -13,7 +12,7 @@ use nexus_core::world::World;
 use nexus_node::gpu::Reading;
 use tokio::sync::oneshot;
 
-use super::import::ImportOrder;
+use super::import::{ImportOrder, Settled};
 use super::machines::AddMachine;
 use super::once::Once;
 use super::remnants::{Gone, Remnant};
@@ -59,7 +58,7 @@ pub enum Message {
     /// Entries of a file. The answer says what became of each.
     Import {
         order: ImportOrder,
-        reply: Reply<Vec<Fate>>,
+        reply: Reply<Vec<Settled>>,
     },
     /// A file that is watched from now on, or no more.
     Watch {

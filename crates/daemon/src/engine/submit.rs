@@ -211,7 +211,7 @@ impl Engine {
             let alike = &together[identity];
             if alike.len() > 1 && alike.iter().filter(|other| is_identical(other, spec)).count() > 1 {
                 let want = "each job once, and two of these are identical".into();
-                return Err(Problem::BadField { field: "unique".into(), value: spec.command.clone(), want });
+                return Err(Problem::BadField { field: "unique".into(), value: spec.command().to_string(), want });
             }
             if let Some(twin) = self.twin((*identity, &spec.whole()), &coming, leaving, turn, &|_| Ok(true))? {
                 return Err(Problem::NotUnique { id: twin.id.to_string(), state: twin.state });

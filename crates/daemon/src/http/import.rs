@@ -17,9 +17,10 @@ use super::problem::Failed;
 use crate::own_env;
 
 /// `POST /v1/import`
-pub async fn import(State(app): State<Shared>, Sent(import): Sent<Import>) -> Result<Json<Imported>, Failed> {
+pub async fn import(State(app): State<Shared>, Sent(mut import): Sent<Import>) -> Result<Json<Imported>, Failed> {
+    let entries = std::mem::take(&mut import.entries);
     let importer = app.watches.importer();
-    let imported = tokio::task::spawn_blocking(move || importer.import(import, None)).await;
+    let imported = tokio::task::spawn_blocking(move || importer.import(import, entries, None)).await;
     Ok(Json(imported.map_err(|error| Problem::Internal { error: error.to_string() })??))
 }
 
@@ -39,9 +40,9 @@ pub async fn import_text(
     refused.extend(job_file::settle_parents(&mut entries, &past));
     refused.sort_by_key(|refused| refused.line);
     let usual = JobSpec { env: own_env::env(), ..JobSpec::new(Command::Shell(String::new()), cwd.clone()) };
-    let import = Import { file: "the page".into(), folder: cwd, usual, entries, again, dry_run };
+    let import = Import { file: "the page".into(), folder: cwd, usual, again, dry_run, entries: vec![] };
     let importer = app.watches.importer();
-    let imported = tokio::task::spawn_blocking(move || importer.import(import, None)).await;
+    let imported = tokio::task::spawn_blocking(move || importer.import(import, entries, None)).await;
     let imported = imported.map_err(|error| Problem::Internal { error: error.to_string() })??;
     Ok(Json(ImportReport {
         file: "the page".into(),

@@ -70,7 +70,8 @@ pub async fn create(
 }
 
 fn planned(order: SweepOrder, notes: Vec<Note>) -> SweepPlanned {
-    let point = |job: &SweepJob| PlannedPoint { params: job.spec.whole().params, command: job.spec.command.clone() };
+    let point =
+        |job: &SweepJob| PlannedPoint { params: job.spec.whole().params, command: job.spec.command().to_string() };
     let first = order.jobs.iter().take(PLANNED_SHOWN).map(point).collect();
     SweepPlanned { jobs: order.jobs.len() as u64, params: order.params, first, notes }
 }

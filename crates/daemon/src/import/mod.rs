@@ -17,14 +17,14 @@ use tokio::sync::oneshot;
 
 pub use watches::Watches;
 
-use crate::engine::{ImportLine, ImportOrder, Message};
+use crate::engine::{ImportLine, ImportOrder, Message, Settled};
 use crate::import::line::Reader;
 use crate::reload::Reload;
 use crate::service_log::Line;
 use crate::store::{JobEnv, Seen, WatchChange};
 
 /// Lines that share a transaction. Other clients come in between.
-const TOGETHER: usize = 10_000;
+const TOGETHER: usize = 5_000;
 
 #[derive(Clone)]
 pub struct Importer {
@@ -42,41 +42,76 @@ pub struct Memory<'a> {
 }
 
 impl Importer {
-    pub fn import(&self, import: Import, mut memory: Option<Memory>) -> Result<Imported, Problem> {
-        let Import { file, folder, usual, entries, again, dry_run } = import;
-        let (rules, gpu_arg) = (self.reload.rules(), self.reload.csv_gpu_arg());
-        let env = Arc::new(JobEnv::of(usual.env.clone()));
-        let mut reader = Reader::new(&usual, env, Path::new(&folder), &rules, gpu_arg, self.gpus()?);
-        let mut imported = Imported::default();
+    /// `import`: without its entries.
+    pub fn import(&self, import: Import, entries: Vec<Entry>, memory: Option<Memory>) -> Result<Imported, Problem> {
         // Those that come after each other are named by what the file calls them: they go together.
-        let together = match dry_run || entries.iter().any(|entry| entry.id.is_some()) {
+        let together = match import.dry_run || entries.iter().any(|entry| entry.id.is_some()) {
             true => entries.len().max(1),
             false => TOGETHER,
         };
-        let (mut from, mut on_its_way) = (0, None);
         let mut entries = entries.into_iter();
-        // The next lines are read while the engine has those before them.
-        while !entries.as_slice().is_empty() {
-            let chunk: Vec<Entry> = entries.by_ref().take(together).collect();
-            let count = chunk.len();
-            let (lines, fates) = read(chunk, &mut reader);
-            if !settle(on_its_way.take(), &mut imported, &mut memory)? {
-                break;
+        let mut next = || {
+            let part: Vec<Entry> = entries.by_ref().take(together).collect();
+            Ok((!part.is_empty()).then_some(part))
+        };
+        let mut imported = Imported::default();
+        self.import_parts(import, &mut next, memory, &mut |part| {
+            imported.entries.extend(part.entries);
+            imported.notes.extend(part.notes);
+            imported.stopped = part.stopped;
+        })?;
+        Ok(imported)
+    }
+
+    /// Entries as they come, some thousand at a time. What became of each part is told when it is on disk; an error is
+    /// returned only where nothing was told before it.
+    pub fn import_parts(
+        &self,
+        import: Import,
+        next: &mut dyn FnMut() -> Result<Option<Vec<Entry>>, Problem>,
+        mut memory: Option<Memory>,
+        tell: &mut dyn FnMut(Imported),
+    ) -> Result<(), Problem> {
+        let Import { file, folder, usual, again, dry_run, .. } = import;
+        let (rules, gpu_arg) = (self.reload.rules(), self.reload.csv_gpu_arg());
+        let env = Arc::new(JobEnv::of(usual.env.clone()));
+        let mut reader = Reader::new(&usual, env, Path::new(&folder), &rules, gpu_arg, self.gpus()?);
+        let (mut from, mut told, mut on_its_way) = (0, false, None);
+        let stopped = loop {
+            // The next lines are read while the engine has those before them.
+            let part = next().map(|part| part.map(|entries| read(entries, &mut reader)));
+            if let Some(sent) = on_its_way.take() {
+                match settle(sent, &mut memory) {
+                    Ok(entries) => tell(Imported { entries, ..Imported::default() }),
+                    Err(problem) => break Some(problem),
+                }
+                told = true;
             }
+            let (lines, fates) = match part {
+                Ok(Some(part)) => part,
+                Ok(None) => break None,
+                Err(problem) => break Some(problem),
+            };
             let watch = memory.as_ref().map(|memory| memory.news(from, &fates));
+            from += fates.len();
             let notes = match dry_run || lines.is_empty() {
                 true => vec![],
                 false => vec![format!("Read {} from {file}", entries_word(lines.len())).into()],
             };
             let order = ImportOrder { lines, again, dry_run, watch: watch.clone(), notes };
             let (reply, answer) = oneshot::channel();
-            self.engine.send(Message::Import { order, reply }).map_err(|_| Problem::Stopping)?;
+            if self.engine.send(Message::Import { order, reply }).is_err() {
+                break Some(Problem::Stopping);
+            }
             on_its_way = Some(OnItsWay { answer, fates, watch });
-            from += count;
+        };
+        match stopped {
+            Some(problem) if !told => Err(problem),
+            stopped => {
+                tell(Imported { entries: vec![], notes: reader.notes, stopped });
+                Ok(())
+            }
         }
-        settle(on_its_way, &mut imported, &mut memory)?;
-        imported.notes = reader.notes;
-        Ok(imported)
     }
 
     /// GPUs that are here; none where they cannot be known now.
@@ -116,28 +151,19 @@ impl Importer {
 
 /// Lines that the engine has, and what is known of them already.
 struct OnItsWay {
-    answer: oneshot::Receiver<Result<Vec<Fate>, Problem>>,
+    answer: oneshot::Receiver<Result<Vec<Settled>, Problem>>,
     fates: Vec<Taken>,
     watch: Option<WatchChange>,
 }
 
-/// Waits for what became of them; whether one can go on. What was taken before stays taken, and is told.
-fn settle(sent: Option<OnItsWay>, imported: &mut Imported, memory: &mut Option<Memory>) -> Result<bool, Problem> {
-    let Some(OnItsWay { answer, fates, watch }) = sent else { return Ok(true) };
-    match answer.blocking_recv().unwrap_or(Err(Problem::Stopping)) {
-        Ok(taken) => {
-            imported.entries.extend(merged(fates, taken));
-            if let (Some(memory), Some(change)) = (memory, watch) {
-                memory.keep(change);
-            }
-            Ok(true)
-        }
-        Err(problem) if !imported.entries.is_empty() => {
-            imported.stopped = Some(problem);
-            Ok(false)
-        }
-        Err(problem) => Err(problem),
+/// Waits for what became of them.
+fn settle(sent: OnItsWay, memory: &mut Option<Memory>) -> Result<Vec<Taken>, Problem> {
+    let OnItsWay { answer, fates, watch } = sent;
+    let taken = answer.blocking_recv().unwrap_or(Err(Problem::Stopping))?;
+    if let (Some(memory), Some(change)) = (memory, watch) {
+        memory.keep(change);
     }
+    Ok(merged(fates, taken).collect())
 }
 
 impl Memory<'_> {
@@ -177,11 +203,14 @@ fn read(entries: Vec<Entry>, reader: &mut Reader) -> (Vec<ImportLine>, Vec<Taken
     (lines, fates)
 }
 
-fn merged(fates: Vec<Taken>, taken: Vec<Fate>) -> impl Iterator<Item = Taken> {
+fn merged(fates: Vec<Taken>, taken: Vec<Settled>) -> impl Iterator<Item = Taken> {
     let mut taken = taken.into_iter();
     fates.into_iter().map(move |one| match one.fate {
         Fate::Refused { .. } => one,
-        _ => Taken { fate: taken.next().expect("the engine answers for each line"), ..one },
+        _ => match taken.next().expect("the engine answers for each line") {
+            Settled::Queued(id) => Taken { fate: Fate::Queued { id: id.to_string() }, ..one },
+            Settled::Told(fate) => Taken { fate, ..one },
+        },
     })
 }
 

@@ -125,9 +125,9 @@ impl Keeper {
     fn import(&mut self, entries: Vec<Entry>, marks: Vec<i64>, format: job_file::Format, look: &mut Look) {
         let folder = self.path.parent().unwrap_or(Path::new("/")).to_string_lossy().into_owned();
         let (file, usual, again) = (self.row.file.clone(), self.row.usual.clone(), self.row.again);
-        let import = Import { file: file.clone(), folder, usual, entries, again, dry_run: false };
+        let import = Import { file: file.clone(), folder, usual, entries: vec![], again, dry_run: false };
         let memory = Memory { file: &file, format, marks: &marks, seen: &mut self.seen };
-        match self.importer.import(import, Some(memory)) {
+        match self.importer.import(import, entries, Some(memory)) {
             Ok(imported) => {
                 // From here on it is known how the file is written.
                 if imported.entries.iter().any(|one| !matches!(one.fate, Fate::Refused { .. })) {

@@ -11,12 +11,13 @@ use nexus_core::ids::JobId;
 use nexus_core::learned::Learned;
 use nexus_core::request::Same;
 use nexus_core::time::Time;
+use nexus_node::memory;
 use rusqlite::{Transaction, TransactionBehavior, params};
 
 use super::learned;
 use super::left::Left;
 use super::{CACHE_KIB, Connection, LOG_PAGES, Store, StoreError};
-use crate::digest;
+use crate::{clock, digest};
 
 /// The number of the first of them. There are two thousand million until those of this home begin.
 const FIRST: i64 = -(1 << 31);
@@ -110,18 +111,25 @@ impl Store {
     }
 
     /// Each job touches other pages of the indices: kept in memory they are read once, and written back to the database
-    /// once for several transactions. The next ordinary commit gives the memory back.
+    /// once for several transactions. Quiet gives the memory back, or an ordinary commit that comes much later.
     pub(super) fn make_room(&mut self, room: bool) -> rusqlite::Result<()> {
-        if self.has_room == room {
+        let before = self.room_since;
+        match room {
+            true => self.room_since = Some(clock::instant()),
+            false => self.room_since = None,
+        }
+        if before.is_some() == room {
             return Ok(());
         }
         let (cache_kib, log_pages) = if room { (128 << 10, 64_000) } else { (CACHE_KIB, LOG_PAGES) };
         self.db.pragma_update(None, "cache_size", -cache_kib)?;
         self.db.pragma_update_and_check(None, "wal_autocheckpoint", log_pages, |_| Ok(()))?;
-        if !room {
+        if room {
+            memory::keep();
+        } else {
             self.db.execute_batch("PRAGMA shrink_memory")?;
+            memory::give_back();
         }
-        self.has_room = room;
         Ok(())
     }
 

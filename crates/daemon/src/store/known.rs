@@ -1,20 +1,16 @@
-//! Which of many ids or identities are there already. Asked for in order and many at a time: what a statement costs by
-//! itself is felt where a hundred thousand jobs come at once.
+//! Which of many are there already. Asked for in order and many at a time: what a statement costs by itself is felt where a hundred thousand jobs come at once.
 
 use nexus_core::ids::JobId;
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, Row, ToSql};
 
 use super::{Store, StoreError};
-use crate::identity::Identity;
 
 /// Asked for with one statement.
 const AT_ONCE: usize = 64;
 
 /// All ids that jobs ever had.
 const IDS: &str = "it IN (SELECT id FROM jobs) OR it IN (SELECT id FROM retired)";
-
-const IDENTITIES: &str = "it IN (SELECT identity FROM jobs)";
 
 impl Store {
     /// Those of the ids that were ever given, in their order.
@@ -35,16 +31,9 @@ impl Store {
             .map(|ids: Vec<Option<JobId>>| ids.into_iter().flatten().collect())
             .map_err(|source| self.read_error(source))
     }
-
-    /// Those of the identities that some job has, in their order.
-    pub fn known_identities(&self, identities: &[Identity]) -> Result<Vec<Identity>, StoreError> {
-        let numbers: Vec<i64> = identities.iter().map(|identity| identity.0).collect();
-        let found: Vec<i64> = known(&self.db, &numbers, IDENTITIES).map_err(|source| self.read_error(source))?;
-        Ok(found.into_iter().map(Identity).collect())
-    }
 }
 
-fn known<T: ToSql, F: FromSql>(db: &Connection, asked: &[T], which: &str) -> rusqlite::Result<Vec<F>> {
+pub(super) fn known<T: ToSql, F: FromSql>(db: &Connection, asked: &[T], which: &str) -> rusqlite::Result<Vec<F>> {
     let mut found = Vec::new();
     let (many, few) = asked.split_at(asked.len() - asked.len() % AT_ONCE);
     for (some, at_once) in [(many, AT_ONCE), (few, 1)].into_iter().filter(|(some, _)| !some.is_empty()) {

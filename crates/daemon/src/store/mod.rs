@@ -5,6 +5,7 @@
 
 mod export;
 mod fill;
+mod gone;
 mod history;
 mod known;
 mod learned;
@@ -21,6 +22,7 @@ mod results;
 mod spec;
 mod submissions;
 mod sweeps;
+mod twins;
 mod variables;
 mod watches;
 mod write;
@@ -30,15 +32,14 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nexus_api::env::Env;
-use nexus_api::jobs::{JobSpec, State};
+use nexus_api::jobs::State;
 use nexus_api::problem::Problem;
 use nexus_core::ids::JobId;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction};
 
-use crate::identity::Identity;
 pub use export::{Envs, View};
 pub use history::{PastJob, PastRun, Took};
 pub use left::{Copied, Left};
@@ -75,12 +76,13 @@ const MIGRATIONS: &[Step] = &[
     Step { sql: include_str!("machines.sql"), fill: |_| Ok(()) },
     Step { sql: include_str!("retired.sql"), fill: |_| Ok(()) },
     Step { sql: include_str!("slurm.sql"), fill: |_| Ok(()) },
+    Step { sql: include_str!("bulk.sql"), fill: |_| Ok(()) },
 ];
 
 /// Statements the engine and a reader use over and over are prepared once.
 const STATEMENT_CACHE: usize = 64;
 
-/// Pages that the writer keeps at hand: ids and identities of new jobs go all over their indexes.
+/// Pages that the writer keeps at hand: ids of new jobs go all over their index.
 const CACHE_KIB: i64 = 16 << 10;
 
 /// The WAL goes back into the database after so many commits, when nobody waits for the next, and at the latest when it has
@@ -148,10 +150,11 @@ pub struct Store {
     next_n: i64,
     /// Number of the next that is taken over.
     next_past: i64,
-    /// Much memory is in use, for much that is taken over.
-    has_room: bool,
+    /// Much memory is in use, for much that came then.
+    room_since: Option<Instant>,
     env_cache: spec::EnvCache,
     specs: spec::Specs,
+    live: twins::Live,
     /// Of jobs whose runs began a while ago: it is asked for again.
     launched: BTreeMap<JobId, spec::Launched>,
     /// A secret was deleted: its bytes may still be in the WAL.
@@ -186,9 +189,10 @@ impl Store {
             db,
             next_n,
             next_past,
-            has_room: false,
+            room_since: None,
             env_cache,
             specs,
+            live: twins::Live::default(),
             launched,
             secrets_dropped,
             commits: 0,
@@ -234,11 +238,6 @@ impl Store {
         Ok(reader.job(id.as_str())?.map(|row| (row.state, row.gpus)))
     }
 
-    /// Jobs identical to this one that are queued, run or have completed, as far as the disk knows.
-    pub fn twins(&self, identity: Identity, spec: &JobSpec) -> Result<Vec<JobRow>, StoreError> {
-        read::Reader::new(&self.db, &self.path).twins(identity, spec)
-    }
-
     /// As [`Reader::position`].
     pub fn position(&self, row: &JobRow, queue: Length) -> Result<Option<u64>, StoreError> {
         read::Reader::new(&self.db, &self.path).position(row, queue)
@@ -261,7 +260,7 @@ impl Store {
 
     /// Whether quiet is of no use to it.
     pub fn is_tidy(&self) -> bool {
-        !self.secrets_dropped && !self.has_room
+        !self.secrets_dropped && self.room_since.is_none()
     }
 
     /// What can wait until nobody else does.
@@ -275,7 +274,7 @@ impl Store {
 
     /// For a moment in which nobody waits for a commit.
     pub fn write_back(&mut self) {
-        if self.commits < COMMITS_TOGETHER || self.has_room {
+        if self.commits < COMMITS_TOGETHER || self.room_since.is_some() {
             return;
         }
         self.commits = 0;

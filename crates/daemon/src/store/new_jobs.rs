@@ -3,6 +3,7 @@
 
 use nexus_core::event::NewJob;
 use nexus_core::ids::{JobId, SweepId};
+use nexus_core::time::Time;
 use rusqlite::{CachedStatement, Statement, Transaction};
 
 use super::write::NewRow;
@@ -10,33 +11,48 @@ use super::write::NewRow;
 /// Measured: fewer cost more, and twice as many are no faster.
 const AT_ONCE: usize = 16;
 
-const COLUMNS: usize = 15;
+/// Parameters that the rows of a statement have in common, and those of each row.
+const IN_COMMON: usize = 9;
+const OWN: usize = 6;
 
 /// Those that are not in their table yet. Whoever reads it, or writes to what is there, [puts them in](Self::put) first.
 pub(super) struct NewJobs<'a> {
     waiting: Vec<Row<'a>>,
     many: Option<CachedStatement<'a>>,
     one: Option<CachedStatement<'a>>,
+    /// A spec that jobs have in common, and how many came with it that are not counted yet.
+    uses: (i64, i64),
 }
 
 struct Row<'a> {
     n: i64,
     new: &'a NewJob,
     row: &'a NewRow,
+    in_common: InCommon,
+}
+
+/// What jobs that go in at once have in common, beside what their specs have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct InCommon {
     of: Numbers,
+    sweep: Option<SweepId>,
+    priority: i32,
+    held: bool,
+    at: Time,
 }
 
 /// Of what it shares with other jobs.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Numbers {
     pub env: i64,
     pub secrets: Option<i64>,
+    /// Its name and its project are those of all that have it.
     pub spec: i64,
 }
 
 impl<'a> NewJobs<'a> {
     pub fn new() -> NewJobs<'a> {
-        NewJobs { waiting: Vec::with_capacity(AT_ONCE), many: None, one: None }
+        NewJobs { waiting: Vec::with_capacity(AT_ONCE), many: None, one: None, uses: (0, 0) }
     }
 
     pub fn add(
@@ -46,53 +62,78 @@ impl<'a> NewJobs<'a> {
         (new, row): (&'a NewJob, &'a NewRow),
         of: Numbers,
     ) -> rusqlite::Result<()> {
-        self.waiting.push(Row { n, new, row, of });
-        if self.waiting.len() == AT_ONCE { self.put(db) } else { Ok(()) }
+        let in_common = InCommon { of, sweep: row.sweep, priority: new.priority, held: new.held, at: new.at };
+        if self.waiting.first().is_some_and(|first| first.in_common != in_common) {
+            self.insert(db)?;
+        }
+        if self.uses.0 != of.spec {
+            self.count(db)?;
+        }
+        self.uses = (of.spec, self.uses.1 + 1);
+        self.waiting.push(Row { n, new, row, in_common });
+        if self.waiting.len() == AT_ONCE { self.insert(db) } else { Ok(()) }
     }
 
     pub fn put(&mut self, db: &'a Transaction<'a>) -> rusqlite::Result<()> {
+        self.insert(db)?;
+        self.count(db)
+    }
+
+    fn insert(&mut self, db: &'a Transaction<'a>) -> rusqlite::Result<()> {
+        let Some(first) = self.waiting.first() else { return Ok(()) };
         let (statement, rows) = match self.waiting.len() {
             AT_ONCE => (&mut self.many, AT_ONCE),
             _ => (&mut self.one, 1),
         };
-        if self.waiting.is_empty() {
-            return Ok(());
-        }
         let statement = match statement {
             Some(statement) => statement,
             none => none.insert(db.prepare_cached(&sql(rows))?),
         };
+        first.bind_common(statement)?;
         for rows in self.waiting.chunks(rows) {
             for (place, row) in rows.iter().enumerate() {
-                row.bind(statement, place * COLUMNS)?;
+                row.bind_own(statement, IN_COMMON + place * OWN)?;
             }
             statement.raw_execute()?;
         }
         self.waiting.clear();
         Ok(())
     }
+
+    /// A spec is there as long as a job has it.
+    fn count(&mut self, db: &'a Transaction<'a>) -> rusqlite::Result<()> {
+        let (spec, uses) = std::mem::take(&mut self.uses);
+        if uses > 0 {
+            db.prepare_cached("UPDATE specs SET uses = uses + ?2 WHERE n = ?1")?.execute([spec, uses])?;
+        }
+        Ok(())
+    }
 }
 
 impl Row<'_> {
+    fn bind_common(&self, statement: &mut Statement) -> rusqlite::Result<()> {
+        let Row { row, in_common: InCommon { of, sweep, priority, held, at }, .. } = self;
+        let common = &row.spec.common;
+        statement.raw_bind_parameter(1, if *held { "held" } else { "queued" })?;
+        statement.raw_bind_parameter(2, &common.name)?;
+        statement.raw_bind_parameter(3, &common.project)?;
+        statement.raw_bind_parameter(4, priority)?;
+        statement.raw_bind_parameter(5, of.env)?;
+        statement.raw_bind_parameter(6, of.secrets)?;
+        statement.raw_bind_parameter(7, at.0)?;
+        statement.raw_bind_parameter(8, of.spec)?;
+        statement.raw_bind_parameter(9, sweep.map(|SweepId(sweep)| sweep))
+    }
+
     /// To the parameters that follow the first so many.
-    fn bind(&self, statement: &mut Statement, before: usize) -> rusqlite::Result<()> {
-        let Row { n, new, row, of } = self;
-        let spec = &row.spec;
+    fn bind_own(&self, statement: &mut Statement, before: usize) -> rusqlite::Result<()> {
+        let Row { n, new, row, .. } = self;
         statement.raw_bind_parameter(before + 1, n)?;
         statement.raw_bind_parameter(before + 2, JobId::as_str(&new.id))?;
-        statement.raw_bind_parameter(before + 3, if new.held { "held" } else { "queued" })?;
-        statement.raw_bind_parameter(before + 4, spec.command.as_str())?;
-        statement.raw_bind_parameter(before + 5, spec.own())?;
-        statement.raw_bind_parameter(before + 6, &spec.common.name)?;
-        statement.raw_bind_parameter(before + 7, &spec.common.project)?;
-        statement.raw_bind_parameter(before + 8, new.priority)?;
-        statement.raw_bind_parameter(before + 9, of.env)?;
-        statement.raw_bind_parameter(before + 10, of.secrets)?;
-        statement.raw_bind_parameter(before + 11, new.at.0)?;
-        statement.raw_bind_parameter(before + 12, new.needs.same.0)?;
-        statement.raw_bind_parameter(before + 13, row.identity.0)?;
-        statement.raw_bind_parameter(before + 14, of.spec)?;
-        statement.raw_bind_parameter(before + 15, row.sweep.map(|SweepId(sweep)| sweep))
+        statement.raw_bind_parameter(before + 3, row.spec.command())?;
+        statement.raw_bind_parameter(before + 4, row.spec.own())?;
+        statement.raw_bind_parameter(before + 5, new.needs.same.0)?;
+        statement.raw_bind_parameter(before + 6, row.identity.0)
     }
 }
 
@@ -101,22 +142,23 @@ impl Row<'_> {
 /// `OR FAIL`: rows that came before one that fails stay, and go with the transaction. Without it each statement would
 /// have to be undone by itself, and SQLite keeps a copy of every page that it touches: twenty times the bytes of the jobs.
 fn sql(rows: usize) -> String {
+    let common: Vec<String> = (1..=IN_COMMON).map(|parameter| format!("?{parameter}")).collect();
     let values = (0..rows).map(|row| {
-        let first = row * COLUMNS + 1;
-        let next: Vec<String> = (first..first + COLUMNS).map(|parameter| format!("?{parameter}")).collect();
-        format!("(?{first}, {})", next.join(", "))
+        let first = IN_COMMON + row * OWN + 1;
+        let own: Vec<String> = (first..first + OWN).map(|parameter| format!("?{parameter}")).collect();
+        format!("({}, ?{first}, {})", common.join(", "), own.join(", "))
     });
     let values: Vec<String> = values.collect();
     format!(
-        "INSERT OR FAIL INTO jobs (turn, n, id, state, command, spec, name, project, place_priority, env, secrets,
-                                   submitted_at, same, identity, shared, sweep)
+        "INSERT OR FAIL INTO jobs (state, name, project, place_priority, env, secrets, submitted_at, shared, sweep,
+                                   turn, n, id, command, spec, same, identity)
          VALUES {}",
         values.join(", ")
     )
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::Arc;
 
     use nexus_api::command::Command;
@@ -128,7 +170,8 @@ mod tests {
     use super::*;
     use crate::identity::identity;
 
-    fn batch(numbers: impl Iterator<Item = u64>) -> Batch {
+    /// New jobs, each with its own command.
+    pub(in crate::store) fn batch(numbers: impl Iterator<Item = u64>) -> Batch {
         let mut batch = Batch::default();
         let env = Arc::new(JobEnv::default());
         for number in numbers {
@@ -165,9 +208,6 @@ mod tests {
         store.commit(&stored).unwrap();
         let ids: Vec<JobId> = (0..200).map(|number| JobId::from_number(4, number)).collect();
         assert_eq!(store.known_ids(&ids).unwrap(), stored.new.keys().copied().collect::<Vec<_>>());
-        let identities: Vec<_> = batch(0..200).new.values().map(|row| row.identity).collect();
-        let known: Vec<_> = stored.new.values().map(|row| row.identity).collect();
-        assert_eq!(store.known_identities(&identities).unwrap(), known);
     }
 
     #[test]

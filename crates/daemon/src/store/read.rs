@@ -14,7 +14,6 @@ use super::left::Left;
 use super::narrow::Narrow;
 use super::restore::gpu_set;
 use super::spec::{Specs, StoredSpec};
-use crate::identity::{Identity, are_identical};
 
 /// Nobody reads a queue position beyond this; counting stops here.
 const LAST_POSITION: u64 = 10_000;
@@ -174,20 +173,6 @@ impl<'a> Reader<'a> {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         let mut rows = self.jobs(&format!("{JOB} ORDER BY jobs.n DESC LIMIT ?1"), [count])?;
         rows.reverse();
-        Ok(rows)
-    }
-
-    /// Jobs identical to this one that are queued, run or have completed.
-    pub fn twins(&self, identity: Identity, spec: &JobSpec) -> Result<Vec<JobRow>, StoreError> {
-        // Mostly there is none: that is found out by the index alone.
-        let any = "SELECT 1 FROM jobs WHERE identity = ?1";
-        let any = self.db.prepare_cached(any).and_then(|mut statement| statement.exists([identity.0]));
-        if !any.map_err(|source| self.fail(source))? {
-            return Ok(vec![]);
-        }
-        let sql = format!("{JOB} WHERE identity = ?1 AND state NOT IN ('failed', 'killed') ORDER BY jobs.n");
-        let mut rows = self.jobs(&sql, [identity.0])?;
-        rows.retain(|row| are_identical(&row.spec, spec));
         Ok(rows)
     }
 

@@ -87,43 +87,50 @@ struct Own {
 pub struct NewSpec {
     /// What it has in common with others.
     pub common: Arc<JobSpec>,
-    /// As shown.
-    pub command: String,
     pub rerun_of: Option<String>,
-    own: String,
+    /// The command as shown, and behind it the text of what is its own: one piece of memory is made and freed for each.
+    text: String,
+    shown: usize,
 }
 
 impl NewSpec {
     /// `last`: the common part of one that comes with it, and is this one's too if it fits.
     pub fn of(spec: JobSpec, last: Option<&Arc<JobSpec>>) -> NewSpec {
-        let (command, own) = (spec.command.text(), own_text(&spec));
+        let JobSpec { command, out, rerun_of, params, .. } = &spec;
+        let (text, shown) = Lent { command, out, rerun_of, params }.after(command.text());
         let common = match last.filter(|last| have_in_common(last, &spec)) {
             Some(last) => last.clone(),
             None => Arc::new(common(&spec)),
         };
-        NewSpec { common, command, rerun_of: spec.rerun_of, own }
+        NewSpec { common, rerun_of: spec.rerun_of, text, shown }
     }
 
     /// Of a job that has all but its command in common with others.
     pub fn like(common: Arc<JobSpec>, command: &Command) -> NewSpec {
-        let own = Lent { command, out: &None, rerun_of: &None, params: &BTreeMap::new() }.text();
-        NewSpec { common, command: command.text(), rerun_of: None, own }
+        let (text, shown) =
+            Lent { command, out: &None, rerun_of: &None, params: &BTreeMap::new() }.after(command.text());
+        NewSpec { common, rerun_of: None, text, shown }
     }
 
     /// Whether nothing was said of it but what was said of the other.
     pub fn is(&self, other: &NewSpec) -> bool {
-        Arc::ptr_eq(&self.common, &other.common) && self.own == other.own
+        Arc::ptr_eq(&self.common, &other.common) && self.own() == other.own()
     }
 
     /// Put together again.
     pub fn whole(&self) -> JobSpec {
-        let Own { command, out, rerun_of, params } = serde_json::from_str(&self.own).expect("it was written here");
+        let Own { command, out, rerun_of, params } = serde_json::from_str(self.own()).expect("it was written here");
         JobSpec { command, out, rerun_of, params, ..JobSpec::clone(&self.common) }
+    }
+
+    /// As shown.
+    pub fn command(&self) -> &str {
+        &self.text[..self.shown]
     }
 
     /// The text of what is its own.
     pub(super) fn own(&self) -> &str {
-        &self.own
+        &self.text[self.shown..]
     }
 }
 
@@ -140,15 +147,13 @@ struct Lent<'a> {
 }
 
 impl Lent<'_> {
-    fn text(&self) -> String {
-        serde_json::to_string(self).expect("a spec is plain data")
+    /// As text behind another one, and where it begins.
+    fn after(&self, text: String) -> (String, usize) {
+        let shown = text.len();
+        let mut bytes = text.into_bytes();
+        serde_json::to_writer(&mut bytes, self).expect("a spec is plain data");
+        (String::from_utf8(bytes).expect("JSON is text"), shown)
     }
-}
-
-/// The text of what is a job's own.
-fn own_text(spec: &JobSpec) -> String {
-    let JobSpec { command, out, rerun_of, params, .. } = spec;
-    Lent { command, out, rerun_of, params }.text()
 }
 
 /// What it has in common with others.
@@ -339,7 +344,7 @@ mod tests {
         for (spec, shares) in [(one, true), (repeats, true), (other, false)] {
             let part = NewSpec::of(spec.clone(), Some(&parts.common));
             assert_eq!(part.whole(), spec);
-            assert_eq!((&part.command, &part.rerun_of), (&spec.command.text(), &spec.rerun_of));
+            assert_eq!((part.command(), &part.rerun_of), (spec.command.text().as_str(), &spec.rerun_of));
             assert_eq!(Arc::ptr_eq(&part.common, &parts.common), shares, "{spec:?}");
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use nexus_api::env::{Env, split_secrets};
 use nexus_api::jobs::JobSpec;
@@ -23,13 +24,14 @@ use super::machines::MachineRow;
 use super::new_jobs::{NewJobs, Numbers};
 use super::records::raised;
 use super::spec::{NewSpec, Specs, StoredSpec, common_text, env_text, have_in_common, numbered, stored_spec};
-use super::{NewSweepRow, Store, StoreError, Submission, VariableChange, WatchChange};
+use super::{NewSweepRow, Store, StoreError, Submission, VariableChange, WatchChange, twins};
 use crate::identity::{Identity, identity};
 use crate::service_log::Line;
-use crate::words;
+use crate::{clock, words};
 
-/// So many new jobs at once are worth more memory.
-const MANY: usize = 5_000;
+/// So many new jobs at once are worth more memory, and for so long: there may be more of them.
+const MANY: usize = 1_000;
+const ROOM_FOR: Duration = Duration::from_secs(1);
 
 /// What a commit needs beside the events.
 #[derive(Default)]
@@ -134,25 +136,30 @@ impl Store {
     pub fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
         let path = self.path.clone();
         let fail = |source| StoreError::Write { path: path.clone(), source };
-        self.make_room(batch.new.len() >= MANY).map_err(fail)?;
+        let is_much = batch.new.len() >= MANY;
+        if is_much || self.room_since.is_some_and(|since| since + ROOM_FOR <= clock::instant()) {
+            self.make_room(is_much).map_err(fail)?;
+        }
         // It writes sooner or later: one that has read first is not waited with for another's lock.
         let transaction = self.db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
-        let (next_n, secrets_dropped) = {
+        let (next_n, secrets_dropped, live) = {
             let mut writer = Writer {
                 db: &transaction,
                 new_jobs: NewJobs::new(),
                 next_n: self.next_n,
                 begun: BTreeMap::new(),
+                live: Vec::new(),
                 last_run: None,
                 last_env: None,
                 last_spec: None,
                 secrets_dropped: false,
             };
             writer.batch(batch).map_err(fail)?;
-            (writer.next_n, writer.secrets_dropped)
+            (writer.next_n, writer.secrets_dropped, writer.live)
         };
         transaction.commit().map_err(fail)?;
         self.next_n = next_n;
+        self.live.follow(&live);
         self.commits += 1;
         self.secrets_dropped |= secrets_dropped;
         let gone = batch.tidied.iter().map(|run| &run.job).chain(batch.edited.keys()).chain(&batch.forgotten);
@@ -168,12 +175,13 @@ pub(super) struct Writer<'a> {
     /// Runs that began, with their processes. Often the end is heard of together with the start: then both are
     /// written at once.
     begun: BTreeMap<RunId, (u32, Time)>,
+    live: Vec<twins::Change>,
     /// What becomes of a job follows its run's end: that run's outcome, and when it began if that is not written yet.
     last_run: Option<(RunId, Outcome, Option<Time>)>,
     /// The environment stored last, with its numbers: many jobs in a row share one.
-    last_env: Option<(Arc<JobEnv>, EnvNumbers)>,
+    pub(super) last_env: Option<(Arc<JobEnv>, EnvNumbers)>,
     /// So it is with what their specs have in common.
-    last_spec: Option<(Arc<JobSpec>, Arc<JobEnv>, i64)>,
+    pub(super) last_spec: Option<(Arc<JobSpec>, Arc<JobEnv>, i64)>,
     pub(super) secrets_dropped: bool,
 }
 
@@ -349,6 +357,7 @@ impl<'a> Writer<'a> {
         let n = self.next_n;
         self.next_n += 1;
         self.new_jobs.add(self.db, n, (new, row), of)?;
+        self.live.push(twins::Change::Came(row.identity, new.id));
         if let (Some(old), Some(sweep)) = (&spec.rerun_of, row.sweep) {
             self.repeats(new.id, old, sweep)?;
         }
@@ -409,11 +418,14 @@ impl<'a> Writer<'a> {
     /// `needs`: what was raised goes, since all that it asks for is said anew.
     fn edited(&mut self, job: JobId, needs: bool, row: &EditedRow) -> rusqlite::Result<()> {
         let (id, spec) = (job.as_str(), &row.spec);
-        let (n, env_before, shared, secrets_before): (i64, i64, Option<i64>, Option<i64>) = self
+        type Before = (i64, i64, Option<i64>, Option<i64>, Option<i64>);
+        let (n, env_before, shared, secrets_before, identity_before): Before = self
             .db
-            .prepare_cached("SELECT n, env, shared, secrets FROM jobs WHERE id = ?1")?
-            .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
-        let same = crate::same::same(spec).0;
+            .prepare_cached("SELECT n, env, shared, secrets, identity FROM jobs WHERE id = ?1")?
+            .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)))?;
+        let (same, identity) = (crate::same::same(spec).0, identity(spec));
+        self.live.extend(identity_before.map(|before| twins::Change::Gone(Identity(before), job)));
+        self.live.push(twins::Change::Came(identity, job));
         self.run(
             "UPDATE jobs SET command = ?2, spec = ?3, shared = NULL, name = ?4, project = ?5, same = ?6, identity = ?7
              WHERE id = ?1",
@@ -424,7 +436,7 @@ impl<'a> Writer<'a> {
                 spec.name,
                 spec.project,
                 same,
-                identity(spec).0
+                identity.0
             ],
         )?;
         if needs {
@@ -446,11 +458,11 @@ impl<'a> Writer<'a> {
     }
 
     /// Held, and its spec no longer names the parent: whoever reads it anew finds nothing that failed.
-    fn orphaned(&self, job: JobId, parent: JobId) -> rusqlite::Result<()> {
-        let StoredSpec { mut spec, secret_names } = self
+    fn orphaned(&mut self, job: JobId, parent: JobId) -> rusqlite::Result<()> {
+        let (StoredSpec { mut spec, secret_names }, shared): (_, Option<i64>) = self
             .db
             .prepare_cached("SELECT spec, shared FROM jobs WHERE id = ?1")?
-            .query_row([job.as_str()], |row| Specs::default().of_row(self.db, row, 0, 1))?;
+            .query_row([job.as_str()], |row| Ok((Specs::default().of_row(self.db, row, 0, 1)?, row.get(1)?)))?;
         for parents in [&mut spec.after, &mut spec.after_any] {
             parents.retain(|id| id != parent.as_str());
         }
@@ -458,25 +470,7 @@ impl<'a> Writer<'a> {
             "UPDATE jobs SET state = 'held', not_before = NULL, spec = ?2, shared = NULL WHERE id = ?1",
             params![job.as_str(), stored_spec(&spec, secret_names)],
         )?;
-        Ok(())
-    }
-
-    /// No job needs it any more.
-    fn drop_env(&mut self, number: i64) -> rusqlite::Result<()> {
-        self.last_env = None;
-        self.run(
-            "DELETE FROM envs WHERE n = ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE env = ?1 AND shared IS NULL)
-                                   AND NOT EXISTS (SELECT 1 FROM specs WHERE env = ?1)",
-            [number],
-        )?;
-        Ok(())
-    }
-
-    /// As [`Writer::drop_env`].
-    fn drop_spec(&mut self, number: i64) -> rusqlite::Result<()> {
-        self.last_spec = None;
-        self.run("DELETE FROM specs WHERE n = ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE shared = ?1)", [number])?;
-        Ok(())
+        shared.map_or(Ok(()), |shared| self.drop_spec(shared))
     }
 
     fn planned(&self, run: RunId, lease: &Lease, at: Time, batch: &Batch) -> rusqlite::Result<()> {
@@ -544,54 +538,24 @@ impl<'a> Writer<'a> {
             End::Failed(Failure::Dependency { parent }) => Some(parent.as_str()),
             _ => None,
         };
-        let (n, sweep, ran_ms, secrets): (i64, Option<i64>, Option<i64>, Option<i64>) = self
+        type Ended = (i64, Option<i64>, Option<i64>, Option<i64>, Option<i64>);
+        let (n, sweep, ran_ms, secrets, identity): Ended = self
             .db
             .prepare_cached(
                 "UPDATE jobs SET state = ?2, reason = ?3, exit_code = ?4, signal = ?5, ended_at = ?6, not_before = NULL,
                                  failed_by = ?7, started_at = coalesce(?8, started_at)
-                 WHERE id = ?1 RETURNING n, sweep, ended_at - started_at, secrets",
+                 WHERE id = ?1 RETURNING n, sweep, ended_at - started_at, secrets, identity",
             )?
             .query_row(
                 params![job.as_str(), state.word(), reason, code, signal, at.0, failed_by, began.map(|at| at.0)],
-                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)),
             )?;
+        self.live.extend(identity.map(|identity| twins::Change::Gone(Identity(identity), job)));
         if let Some(sweep) = sweep {
             self.ended_in(sweep, state.word(), ran_ms)?;
         }
         self.run("UPDATE totals SET count = count + 1 WHERE state = ?1", [state.word()])?;
         self.needs_variables(n, &[])?;
         secrets.map_or(Ok(()), |secrets| self.drop_secrets(n, secrets))
-    }
-
-    /// A job needs them no more, and they go with the last that did.
-    fn drop_secrets(&mut self, n: i64, number: i64) -> rusqlite::Result<()> {
-        self.last_env = None;
-        self.run("UPDATE jobs SET secrets = NULL WHERE n = ?1", [n])?;
-        self.run("DELETE FROM secrets WHERE n = ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE secrets = ?1)", [number])?;
-        self.secrets_dropped = true;
-        Ok(())
-    }
-
-    fn forget(&mut self, job: JobId) -> rusqlite::Result<()> {
-        let id = job.as_str();
-        self.run("UPDATE totals SET count = count - 1 WHERE state = (SELECT state FROM jobs WHERE id = ?1)", [id])?;
-        self.run("DELETE FROM tags WHERE n = (SELECT n FROM jobs WHERE id = ?1)", [id])?;
-        self.run("DELETE FROM runs WHERE n = (SELECT n FROM jobs WHERE id = ?1)", [id])?;
-        type Gone = (i64, Option<i64>, Option<i64>, String, bool);
-        let gone: Option<Gone> = self
-            .db
-            .prepare_cached("DELETE FROM jobs WHERE id = ?1 RETURNING env, shared, sweep, state, replaced_by IS NULL")?
-            .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)))
-            .optional()?;
-        let Some((env, shared, sweep, state, counted)) = gone else { return Ok(()) };
-        // One that was taken over from elsewhere under its old id may be forgotten twice.
-        self.run("INSERT OR IGNORE INTO retired VALUES (?1)", [id])?;
-        if let Some(sweep) = sweep {
-            self.forgotten_in(sweep, &state, counted)?;
-        }
-        if let Some(shared) = shared {
-            self.drop_spec(shared)?;
-        }
-        self.drop_env(env)
     }
 }

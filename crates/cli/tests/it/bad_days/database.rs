@@ -18,7 +18,7 @@ const TO_FORMAT_4: &str = "
     UPDATE jobs SET spec = json_set((SELECT data FROM specs WHERE n = shared),
                                     '$.command', json(json_extract(spec, '$.command')))
     WHERE shared IS NOT NULL;
-    DROP INDEX jobs_by_env; DROP INDEX jobs_by_secrets; DROP INDEX jobs_by_shared; DROP INDEX jobs_by_sweep;
+    DROP INDEX jobs_by_env; DROP INDEX jobs_by_secrets; DROP INDEX jobs_by_sweep;
     DROP INDEX jobs_copying; DROP INDEX jobs_uncopied;
     ALTER TABLE jobs ADD COLUMN env_hash TEXT NOT NULL DEFAULT '';
     ALTER TABLE jobs ADD COLUMN secrets_hash TEXT;
