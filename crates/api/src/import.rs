@@ -8,7 +8,8 @@ use crate::history_import::TakenOver;
 use crate::job_file::{Entry, Format};
 use crate::jobs::{JobSpec, Note, State};
 
-/// Body of `POST /v1/import`: a file that the client has read.
+/// Body of `POST /v1/import`: a file that the client has read. For `POST /v1/import/lines` it is the first line, and its
+/// entries are the lines after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Import {
     /// As messages name it.
@@ -17,12 +18,16 @@ pub struct Import {
     pub folder: String,
     /// A job before its entry says anything: environment, folder and window of whoever imports.
     pub usual: JobSpec,
+    #[serde(default)]
     pub entries: Vec<Entry>,
     /// Every entry as it stands, known or not.
     #[serde(default)]
     pub again: bool,
     #[serde(default)]
     pub dry_run: bool,
+    /// Of entries that come line by line: they name each other, and are taken all at once.
+    #[serde(default)]
+    pub together: bool,
 }
 
 /// Body of `POST /v1/import/text`: what stands in a file, as it is. [`ImportReport`] is the answer.
@@ -41,7 +46,7 @@ pub struct ImportText {
     pub dry_run: bool,
 }
 
-/// Answer to it.
+/// Answer to [`Import`]. Line by line there is one for each part of the entries, and the last has the notes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Imported {
     /// One for each entry, in their order.

@@ -20,6 +20,8 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+pub use parts::{Parts, parts};
+
 use crate::command::Command;
 use crate::edit::LineError;
 use crate::env::Env;
@@ -31,6 +33,7 @@ mod esy;
 mod jsonl;
 mod line;
 mod lines;
+mod parts;
 #[cfg(test)]
 mod tests;
 

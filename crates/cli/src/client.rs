@@ -2,6 +2,7 @@
 
 mod events;
 mod http;
+mod import;
 mod terminal;
 
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use nexus_api::config::{ConfigView, Overrides};
 use nexus_api::edit::{JobEdit, JobEdited, QueueEdit, QueueEdited, QueueText};
 use nexus_api::gc::{Collect, Collected};
 use nexus_api::history_import::TakenOver;
-use nexus_api::import::{Import, Imported, Watch, Watched, Watching};
+use nexus_api::import::{Watch, Watched, Watching};
 use nexus_api::jobs::{Action, Job, JobDetail, JobQuery, JobSpec, Move, OnJobs, Rerun, Submitted};
 use nexus_api::left::{CopyResults, Results};
 use nexus_api::log::{self, Place};
@@ -207,10 +208,6 @@ impl Client {
 
     pub async fn edit_job(&self, id: &str, edit: &JobEdit) -> Result<JobEdited, CliError> {
         self.post(&format!("/v1/jobs/{}/edit", encode(id)), edit).await
-    }
-
-    pub async fn import(&self, import: &Import) -> Result<Imported, CliError> {
-        self.post("/v1/import", import).await
     }
 
     /// Watches a file; what stands in it is taken before this returns.

@@ -1,13 +1,16 @@
 //! HTTP/1.1 over the service's unix socket, one connection a request; the first has that of the question whether it answers.
 
+use std::convert::Infallible;
 use std::error::Error;
 use std::io;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::{MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Bytes, Frame, Incoming};
 use hyper::client::conn::http1::SendRequest;
 use hyper::upgrade::Upgraded;
 use hyper::{Method, Request, Response, StatusCode};
@@ -16,6 +19,7 @@ use nexus_api::problem::Problem;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
+use tokio::sync::mpsc;
 
 use super::Client;
 use crate::error::CliError;
@@ -33,6 +37,21 @@ pub(super) struct Open {
     connection: Connection,
     since: Instant,
     has_answered: bool,
+}
+
+/// A body that is sent as it is written; it ends when there is nobody left to write it.
+struct Pieces(mpsc::Receiver<Bytes>);
+
+impl hyper::body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(context).map(|piece| piece.map(|bytes| Ok(Frame::data(bytes))))
+    }
 }
 
 /// An answer that is read as it comes.
@@ -111,14 +130,15 @@ impl Client {
 
     pub(super) async fn stream(&self, path: &str) -> Result<Body, CliError> {
         let response = self.send(Method::GET, path, Bytes::new()).await?;
-        match response.status().is_success() {
-            true => {
-                let content_type = response.headers().get("content-type").and_then(|value| value.to_str().ok());
-                let content_type = content_type.unwrap_or_default().to_string();
-                Ok(Body { incoming: response.into_body(), content_type })
-            }
-            false => Err(refusal(path, response).await),
-        }
+        streamed(path, response).await
+    }
+
+    /// The same with a body that is written while the answer is read.
+    pub(super) async fn post_stream(&self, path: &str, pieces: mpsc::Receiver<Bytes>) -> Result<Body, CliError> {
+        let mut connection = shake_hands(path, self.connect(path).await?).await?;
+        let request = request(Method::POST, path).body(Pieces(pieces)).map_err(self::connection(path))?;
+        let response = answered(&mut connection, path, request).await?;
+        streamed(path, response).await
     }
 
     /// Turns a connection over to another protocol.
@@ -240,7 +260,10 @@ fn is_unread(error: &(dyn Error + 'static)) -> bool {
         || error.source().is_some_and(is_unread)
 }
 
-async fn shake_hands(path: &str, stream: UnixStream) -> Result<Connection, CliError> {
+async fn shake_hands<B>(path: &str, stream: UnixStream) -> Result<SendRequest<B>, CliError>
+where
+    B: hyper::body::Body<Data = Bytes, Error = Infallible> + Send + 'static,
+{
     let (sender, connection_work) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(connection(path))?;
     tokio::spawn(connection_work);
@@ -262,11 +285,14 @@ fn request(method: Method, path: &str) -> hyper::http::request::Builder {
     request.header("host", "nexus").header("content-type", "application/json")
 }
 
-async fn answered(
-    sender: &mut Connection,
+async fn answered<B>(
+    sender: &mut SendRequest<B>,
     path: &str,
-    request: Request<Full<Bytes>>,
-) -> Result<Response<Incoming>, CliError> {
+    request: Request<B>,
+) -> Result<Response<Incoming>, CliError>
+where
+    B: hyper::body::Body<Data = Bytes, Error = Infallible> + Send + 'static,
+{
     match tokio::time::timeout(ANSWER_LIMIT, sender.send_request(request)).await {
         Ok(answered) => answered.map_err(connection(path)),
         Err(late) => Err(connection(path)(late)),
@@ -280,6 +306,15 @@ fn connection<E: Error + Send + Sync + 'static>(path: &str) -> impl FnOnce(E) ->
 
 fn json<B: Serialize>(body: &B) -> Bytes {
     serde_json::to_vec(body).expect("types of the interface are writable as JSON").into()
+}
+
+async fn streamed(path: &str, response: Response<Incoming>) -> Result<Body, CliError> {
+    if !response.status().is_success() {
+        return Err(refusal(path, response).await);
+    }
+    let content_type = response.headers().get("content-type").and_then(|value| value.to_str().ok());
+    let content_type = content_type.unwrap_or_default().to_string();
+    Ok(Body { incoming: response.into_body(), content_type })
 }
 
 async fn whole(path: &str, response: Response<Incoming>) -> Result<Bytes, CliError> {

@@ -1,10 +1,12 @@
 //! `nexus import`: jobs from a file.
 
 use std::collections::VecDeque;
+use std::iter::Peekable;
 use std::process::ExitCode;
 
+use nexus_api::edit::LineError;
 use nexus_api::history_import::TakenOver;
-use nexus_api::import::{Import, ImportReport, Watch, Watching};
+use nexus_api::import::{Import, ImportReport, Imported, Watch, Watching};
 use nexus_api::job_file::{self, Entry, Format};
 use nexus_api::jobs::{Job, Waiting};
 use tokio::task::JoinHandle;
@@ -16,8 +18,8 @@ use crate::job_file as file;
 use crate::render;
 use crate::usual;
 
-/// Entries that are sent at a time, so that one can see how it goes on.
-const TOGETHER: usize = 50_000;
+/// Of more entries than this one sees how it goes on.
+const SHOWN: usize = 20_000;
 
 /// New jobs that are looked at once more.
 const LOOKED_AT: usize = 200;
@@ -148,24 +150,49 @@ async fn watch(args: &ImportArgs, file: &str, app: &App) -> Result<ExitCode, Cli
 async fn import(args: &ImportArgs, typed: &str, app: &App) -> Result<ExitCode, CliError> {
     let mut source = file::open(typed)?;
     let bytes = source.whole()?;
-    let read = job_file::read(&bytes, args.format.0).map_err(|wrong| file::unreadable(&source.name, &wrong))?;
-    let job_file::Read { format, mut entries, mut refused, doubtful, past, .. } = read;
-    refused.extend(job_file::settle_parents(&mut entries, &past));
-    refused.sort_by_key(|refused| refused.line);
-    let mut report = ImportReport {
-        refused,
-        doubtful,
-        ended: past.iter().filter(|past| past.ended).count() as u64,
-        running: past.into_iter().filter(|past| !past.ended).map(|past| past.id).collect(),
-        ..report(source.name.clone(), Some(format))
-    };
-    if !entries.is_empty() {
+    let parts = job_file::parts(&bytes, args.format.0).map_err(|wrong| file::unreadable(&source.name, &wrong))?;
+    let mut report = report(source.name.clone(), Some(parts.format));
+    let mut beside = Beside::default();
+    let mut parts = parts.map(|part| beside.entries(part)).filter(|entries| !entries.is_empty()).peekable();
+    if parts.peek().is_some() {
         tell_format(args, &report, app);
     }
-    send(args, source.folder, entries, &mut report, app).await?;
+    let sent = send(args, source.folder, &mut parts, &mut report, app).await;
+    let Beside { refused, doubtful, ended, running } = beside;
+    report = ImportReport { refused, doubtful, ended, running, ..report };
+    if let Err(error) = sent {
+        // What was taken before is told.
+        if !report.entries.is_empty() {
+            told(args, &report, app)?;
+        }
+        return Err(error);
+    }
     let code = told(args, &report, app)?;
     warn_of_hopeless(&report, app).await;
     Ok(code)
+}
+
+/// What stands in a file beside its entries.
+#[derive(Default)]
+struct Beside {
+    refused: Vec<LineError>,
+    doubtful: Vec<LineError>,
+    ended: u64,
+    running: Vec<String>,
+}
+
+impl Beside {
+    /// The entries of a part; the rest is kept.
+    fn entries(&mut self, part: job_file::Read) -> Vec<Entry> {
+        let job_file::Read { mut entries, mut refused, doubtful, past, .. } = part;
+        refused.extend(job_file::settle_parents(&mut entries, &past));
+        refused.sort_by_key(|refused| refused.line);
+        self.refused.extend(refused);
+        self.doubtful.extend(doubtful);
+        self.ended += past.iter().filter(|past| past.ended).count() as u64;
+        self.running.extend(past.into_iter().filter(|past| !past.ended).map(|past| past.id));
+        entries
+    }
 }
 
 /// What this machine can never give is said, as `add` says it, of the first that asks for it.
@@ -244,63 +271,47 @@ async fn history(args: &ImportArgs, typed: &str, app: &App) -> Result<ExitCode, 
     report.refused.extend(job_file::settle_parents(&mut entries, &running));
     report.refused.sort_by_key(|refused| refused.line);
     report.running = running.into_iter().map(|past| past.id).collect();
-    send(args, folder, entries, &mut report, app).await?;
+    let mut entries = std::iter::once(entries).filter(|entries| !entries.is_empty()).peekable();
+    send(args, folder, &mut entries, &mut report, app).await?;
     told(args, &report, app)
 }
 
-/// Some thousand at a time, unless they are named by what the file calls them.
+/// As they stand in the file; those that are named by what it calls them all at once.
 async fn send(
     args: &ImportArgs,
     folder: String,
-    entries: Vec<Entry>,
+    parts: &mut Peekable<impl Iterator<Item = Vec<Entry>>>,
     report: &mut ImportReport,
     app: &App,
 ) -> Result<(), CliError> {
-    if entries.is_empty() {
-        return Ok(());
-    }
+    let Some(first) = parts.peek() else { return Ok(()) };
+    let together = first.iter().any(|entry| entry.id.is_some());
     let client = app.started().await?;
-    let total = entries.len();
-    let together = match args.dry_run || entries.iter().any(|entry| entry.id.is_some()) {
-        true => total,
-        false => TOGETHER,
-    };
-    let mut part = Import {
+    let import = Import {
         file: report.file.clone(),
         folder,
         usual: usual::spec()?,
         entries: vec![],
         again: args.again,
         dry_run: args.dry_run,
+        together,
     };
-    let mut entries = entries.into_iter();
-    loop {
-        part.entries = entries.by_ref().take(together).collect();
-        if part.entries.is_empty() {
-            break;
+    let shows = app.ui.err_is_terminal();
+    let mut shown = false;
+    let mut tell = |part: Imported| {
+        report.entries.extend(part.entries);
+        report.notes.extend(part.notes);
+        report.stopped = part.stopped;
+        if shows && report.entries.len() >= SHOWN {
+            app.ui.draw_line(&format!("{} entries taken", report.entries.len()));
+            shown = true;
         }
-        let imported = match client.import(&part).await {
-            // What was taken before is told, and what stopped it.
-            Err(CliError::Problem(problem)) if !report.entries.is_empty() => {
-                report.stopped = Some(problem);
-                break;
-            }
-            imported => imported?,
-        };
-        report.entries.extend(imported.entries);
-        report.notes.extend(imported.notes.into_iter().filter(|note| !report.notes.contains(note)).collect::<Vec<_>>());
-        report.stopped = imported.stopped;
-        if report.stopped.is_some() {
-            break;
-        }
-        if total > together && app.ui.err_is_terminal() {
-            app.ui.draw_line(&format!("{} of {total} entries", report.entries.len()));
-        }
-    }
-    if total > together && app.ui.err_is_terminal() {
+    };
+    let done = client.import(&import, parts, &mut tell).await;
+    if shown {
         app.ui.draw_line("");
     }
-    Ok(())
+    done
 }
 
 /// The jobs that are new to stdout, all else to stderr.

@@ -40,7 +40,8 @@ pub async fn import_text(
     refused.extend(job_file::settle_parents(&mut entries, &past));
     refused.sort_by_key(|refused| refused.line);
     let usual = JobSpec { env: own_env::env(), ..JobSpec::new(Command::Shell(String::new()), cwd.clone()) };
-    let import = Import { file: "the page".into(), folder: cwd, usual, again, dry_run, entries: vec![] };
+    let import =
+        Import { file: "the page".into(), folder: cwd, usual, again, dry_run, entries: vec![], together: false };
     let importer = app.watches.importer();
     let imported = tokio::task::spawn_blocking(move || importer.import(import, entries, None)).await;
     let imported = imported.map_err(|error| Problem::Internal { error: error.to_string() })??;

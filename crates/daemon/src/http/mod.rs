@@ -16,6 +16,7 @@ mod gc;
 mod gpus;
 mod history;
 mod import;
+mod import_lines;
 mod jobs;
 pub(crate) mod log_range;
 mod logs;
@@ -158,6 +159,7 @@ pub fn open_router(app: Shared) -> Router {
         .route("/v1/export", get(export::export))
         .route("/v1/history", post(history::take_over))
         .route("/v1/import", post(import::import))
+        .route("/v1/import/lines", post(import_lines::import))
         .route("/v1/import/text", post(import::import_text))
         .route("/v1/watches", get(import::watches).post(import::watch).delete(import::end_watch))
         .route("/v1/report", get(report::report))

@@ -24,7 +24,7 @@ use crate::service_log::Line;
 use crate::store::{JobEnv, Seen, WatchChange};
 
 /// Lines that share a transaction. Other clients come in between.
-const TOGETHER: usize = 5_000;
+pub const TOGETHER: usize = 5_000;
 
 #[derive(Clone)]
 pub struct Importer {

@@ -125,7 +125,8 @@ impl Keeper {
     fn import(&mut self, entries: Vec<Entry>, marks: Vec<i64>, format: job_file::Format, look: &mut Look) {
         let folder = self.path.parent().unwrap_or(Path::new("/")).to_string_lossy().into_owned();
         let (file, usual, again) = (self.row.file.clone(), self.row.usual.clone(), self.row.again);
-        let import = Import { file: file.clone(), folder, usual, entries: vec![], again, dry_run: false };
+        let (dry_run, together) = (false, false);
+        let import = Import { file: file.clone(), folder, usual, entries: vec![], again, dry_run, together };
         let memory = Memory { file: &file, format, marks: &marks, seen: &mut self.seen };
         match self.importer.import(import, entries, Some(memory)) {
             Ok(imported) => {

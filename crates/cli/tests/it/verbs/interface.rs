@@ -172,6 +172,11 @@ fn sweeps_and_texts_are_tried_out_before_they_are_queued() {
     let queued = web.post("/v1/import/text", &json!({ "text": "echo 1\necho 2\n", "cwd": "/tmp" })).json();
     assert_eq!(queued["entries"][1]["fate"], "queued");
     assert_eq!(nexus.json(&["queue", "--json"]).as_array().unwrap().len(), 2);
+    let usual = json!({ "command": { "shell": "" }, "cwd": "/tmp" });
+    let entry = json!({ "line": 4, "command": { "command": { "shell": "echo 2" } } });
+    let import = json!({ "file": "f", "folder": "/tmp", "usual": usual, "entries": [entry] });
+    let known = web.post("/v1/import", &import).json();
+    assert_eq!((&known["entries"][0]["line"], &known["entries"][0]["fate"]), (&json!(4), &json!("known")), "{known}");
     let mixed = web.post("/v1/import/text", &json!({ "text": "{}\necho 1\n", "cwd": "/tmp" }));
     assert_eq!((mixed.status, mixed.json()["field"].as_str()), (400, Some("text")), "{}", mixed.body);
 }

@@ -38,6 +38,7 @@ mod help;
 mod history;
 mod hold;
 mod import;
+mod import_lines;
 mod import_seeds;
 mod import_watch;
 mod interface;

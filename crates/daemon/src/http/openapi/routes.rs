@@ -278,6 +278,11 @@ fn files() -> Vec<Operation> {
         post("/v1/import", "import_entries", "Queues the entries of a job file that the client has read")
             .takes::<Import>()
             .answers::<Imported>("What became of each."),
+        post("/v1/import/lines", "import_lines", "Queues the entries of a job file line by line")
+            .about("They are queued as they come, and each part is answered when it is on disk. An answer that ends \
+                    without the end of its last chunk is not whole.")
+            .takes_text("application/jsonl", "An `Import` without entries, and an `Entry` in each line after it.")
+            .answers_with("application/jsonl", "An `Imported` in each line; the last has the notes, and what stopped it."),
         post("/v1/import/text", "import_text", "Queues what stands in the text of a job file")
             .about("With the environment of the service's owner.")
             .takes::<ImportText>()
