@@ -79,7 +79,7 @@ def singles(found, bench):
     if own := samples(found, "start", "argv", "nexus"):
         yield row("submit to start, argv, median", statistics.median(own), None, "ms", MOST_START_MS)
     if "bulk" in found:
-        rate = bench.bulk / found["bulk"]["import_s"]
+        rate = bench.bulk / statistics.median(found["bulk"]["import_s"])
         yield row(f"import of {bench.bulk:,} lines", rate, None, "jobs/s", LEAST_BULK, least=True)
     if own := samples(found, "clients", "keep-alive", "nexus"):
         title = f"submit, {bench.at_once} at once, keep-alive"
