@@ -46,7 +46,7 @@ pub(super) fn known<T: ToSql, F: FromSql>(db: &Connection, asked: &[T], which: &
     Ok(found)
 }
 
-fn sql(at_once: usize, which: &str) -> String {
+pub(super) fn sql(at_once: usize, which: &str) -> String {
     let values = vec!["(?)"; at_once].join(", ");
     format!("WITH asked (it) AS (VALUES {values}) SELECT it FROM asked WHERE {which}")
 }

@@ -13,7 +13,14 @@ use super::read::{JOB, JobRow, Reader};
 use super::{Store, StoreError};
 use crate::identity::{Identity, are_identical};
 
-const ENDED: &str = "it IN (SELECT identity FROM jobs WHERE ended_at IS NOT NULL)";
+/// Not by `IN`: that would gather the identities of all ended jobs first.
+const ENDED: &str = "EXISTS (SELECT 1 FROM jobs WHERE identity = it AND ended_at IS NOT NULL)";
+
+const LIVE: &str = "SELECT identity, id FROM jobs WHERE ended_at IS NULL AND identity IS NOT NULL";
+
+/// What follows [`JOB`] for jobs of an identity.
+const LIVE_TWINS: &str = "WHERE identity = ?1 AND jobs.ended_at IS NULL";
+const ENDED_TWINS: &str = "WHERE identity = ?1 AND jobs.ended_at IS NOT NULL AND state = 'completed'";
 
 /// Identities of jobs that have not ended. Nobody asks for them in a home where nothing is imported: they are read when
 /// someone does, and kept in step with the disk from then on.
@@ -43,10 +50,9 @@ impl Live {
         if let Some(jobs) = self.0.get() {
             return Ok(jobs);
         }
-        let sql = "SELECT identity, id FROM jobs WHERE ended_at IS NULL AND identity IS NOT NULL";
         let one = |row: &Row| Ok((Identity(row.get(0)?), row.get_ref(1)?.as_str()?.parse::<JobId>().ok()));
         let mut jobs = Alike::default();
-        for found in db.prepare(sql)?.query_map([], one)? {
+        for found in db.prepare(LIVE)?.query_map([], one)? {
             if let (identity, Some(job)) = found? {
                 jobs.add(identity.0, job);
             }
@@ -86,7 +92,7 @@ impl Reader<'_> {
     /// The same for one who has not the memory of the store: every job that has not ended is looked at.
     pub fn twins(&self, identity: Identity, spec: &JobSpec) -> Result<Vec<JobRow>, StoreError> {
         let mut rows = self.ended_twins(identity, spec)?;
-        let live = self.jobs(&format!("{JOB} WHERE identity = ?1 AND jobs.ended_at IS NULL"), params![identity.0])?;
+        let live = self.jobs(&format!("{JOB} {LIVE_TWINS}"), params![identity.0])?;
         rows.extend(live.into_iter().filter(|row| are_identical(&row.spec, spec)));
         rows.sort_unstable_by_key(|row| row.n);
         Ok(rows)
@@ -94,8 +100,7 @@ impl Reader<'_> {
 
     /// Those that have completed.
     fn ended_twins(&self, identity: Identity, spec: &JobSpec) -> Result<Vec<JobRow>, StoreError> {
-        let sql = format!("{JOB} WHERE identity = ?1 AND jobs.ended_at IS NOT NULL AND state = 'completed'");
-        let mut rows = self.jobs(&sql, params![identity.0])?;
+        let mut rows = self.jobs(&format!("{JOB} {ENDED_TWINS}"), params![identity.0])?;
         rows.retain(|row| are_identical(&row.spec, spec));
         Ok(rows)
     }
@@ -173,6 +178,26 @@ mod tests {
             assert_eq!(found, expected, "{life}");
             assert_eq!(known(&store, 0..20), 9, "{life}: one that failed counts as known, and 2 is gone");
             store = Store::open(&path, false).unwrap();
+        }
+    }
+
+    #[test]
+    fn nobody_goes_through_all_that_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("nexus.db"), false).unwrap();
+        let ended = super::super::known::sql(1, ENDED);
+        for (sql, by) in [
+            (ended, "USING INDEX jobs_by_identity (identity=?)"),
+            (format!("{JOB} {ENDED_TWINS}"), "USING INDEX jobs_by_identity (identity=?)"),
+            (format!("{JOB} {LIVE_TWINS}"), "SCAN jobs USING INDEX jobs_live"),
+            (LIVE.to_string(), "SCAN jobs USING INDEX jobs_live"),
+        ] {
+            let mut explained = store.db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let parameters = vec![0; explained.parameter_count()];
+            let steps = explained.query_map(rusqlite::params_from_iter(parameters), |row| row.get(3)).unwrap();
+            let steps: Vec<String> = steps.collect::<Result<_, _>>().unwrap();
+            let of_jobs: Vec<&String> = steps.iter().filter(|step| step.contains(" jobs ")).collect();
+            assert!(of_jobs.len() == 1 && of_jobs[0].ends_with(by), "{sql}: {steps:?}");
         }
     }
 
