@@ -18,7 +18,19 @@ pub struct Surroundings<'a> {
     pub waiting: &'a BTreeMap<String, Waiting>,
 }
 
+/// Whether what the engine said of it, maybe a moment before, is still true of the row. One that begins elsewhere may
+/// wait in the queue of a cluster.
+fn waits(row: &JobRow) -> bool {
+    match row.state {
+        State::Held | State::Queued => true,
+        State::Starting => row.machine.as_deref().is_some_and(|machine| machine != "local"),
+        _ => false,
+    }
+}
+
 pub fn job(row: JobRow, position: Option<u64>, around: &Surroundings) -> Job {
+    let told = around.waiting.get(&row.id);
+    let waiting = told.filter(|_| waits(&row)).cloned();
     let detail = detail(&row);
     let results = row.results_folder();
     // Before its first run: where that will be.
@@ -26,13 +38,12 @@ pub fn job(row: JobRow, position: Option<u64>, around: &Surroundings) -> Job {
     let path = |name: &str| dir.join(name).to_string_lossy().into_owned();
     // While its results are copied it runs no more.
     let end = row.ended_at.or(row.run_ended_at.filter(|_| row.state == State::Copying)).unwrap_or(around.now);
-    let told = around.waiting.get(&row.id);
     let slurm = match told {
         Some(Waiting::Slurm { job: Some(job), nodes, .. }) => Some(SlurmJob { job: job.clone(), nodes: nodes.clone() }),
         _ => None,
     };
     Job {
-        waiting: told.filter(|_| row.state != State::Running).cloned(),
+        waiting,
         slurm,
         detail,
         argv: row.spec.command.argv().map(<[String]>::to_vec),

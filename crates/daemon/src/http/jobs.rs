@@ -71,13 +71,17 @@ pub async fn show(
     Path(id): Path<String>,
     Asked(query): Asked<ShowQuery>,
 ) -> Result<Json<JobDetail>, Failed> {
-    let (row, runs, env) = app
+    // Before its row: what it waits for came of the runs that are read then.
+    let waiting = app.waiting(vec![id.clone()]).await?;
+    let reading = app.clone();
+    let (row, mut jobs, runs, env) = app
         .read(move |reader| {
             let fail = |error: StoreError| error.problem();
             let row = reader.job(&id).map_err(fail)?.ok_or(Problem::NoSuchJob { id })?;
             let runs = reader.runs(row.n).map_err(fail)?;
             let env = reader.env(&row.id).map_err(fail)?;
-            Ok((row, runs, env))
+            let jobs = reading.jobs(reader, vec![row.clone()], &waiting, false)?;
+            Ok((row, jobs, runs, env))
         })
         .await?;
     let mut env_names: Vec<String> = env.keys().cloned().collect();
@@ -90,7 +94,6 @@ pub async fn show(
     let results_copy = app.copy_of(&row).filter(|copy| !copy.ended);
     let checkpoints = app.checkpoints_of(&row).filter(|folder| folder.is_dir());
     let checkpoint_dir = checkpoints.map(|folder| folder.display().to_string());
-    let mut jobs = app.view(vec![row], false).await?;
     app.expect(&mut jobs).await?;
     let job = jobs.remove(0);
     let env = query.env.then_some(env);

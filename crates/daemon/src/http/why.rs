@@ -20,12 +20,16 @@ use crate::{home, view};
 const LAST_LINES: usize = 10;
 
 pub async fn why(State(app): State<Shared>, Path(id): Path<String>) -> Result<Json<Why>, Failed> {
-    let (row, runs, active) = app
+    // Before its row: what it waits for came of the runs that are read then.
+    let waiting = app.waiting(vec![id.clone()]).await?;
+    let reading = app.clone();
+    let (row, job, runs, active) = app
         .read(move |reader| {
             let fail = |error: StoreError| error.problem();
             let row = reader.job(&id).map_err(fail)?.ok_or(Problem::NoSuchJob { id })?;
             let runs = reader.runs(row.n).map_err(fail)?;
-            Ok((row, runs, reader.active().map_err(fail)?))
+            let job = reading.jobs(reader, vec![row.clone()], &waiting, false)?.remove(0);
+            Ok((row, job, runs, reader.active().map_err(fail)?))
         })
         .await?;
     let (dir, failed_by, results_error) = (row.dir.clone(), row.failed_by.clone(), row.left.error.clone());
@@ -33,7 +37,6 @@ pub async fn why(State(app): State<Shared>, Path(id): Path<String>) -> Result<Js
     let has_variables = !row.spec.variables.is_empty();
     let cwd = Workplace::here(&app.home).folder(&row.spec);
     let is_away = !row.spec.request.driver && row.machine.as_deref().is_some_and(|machine| machine != "local");
-    let job = app.view(vec![row], false).await?.remove(0);
     let active = app.view(active, false).await?;
     let holders: Vec<Job> = active.into_iter().filter(|other| is_in_the_way(other, &job)).collect();
     let (machines, pending) = app.ask_pool(move |world, pool| (meant(world, pool, &asked), world.pending())).await?;

@@ -37,6 +37,7 @@ pub struct Reader<'a> {
 }
 
 /// A job with its newest run.
+#[derive(Clone)]
 pub struct JobRow {
     pub n: i64,
     pub id: String,

@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use nexus_testkit::{Nexus, SshHosts, until};
+use nexus_testkit::{Nexus, SshHosts, request, until};
+use serde_json::Value;
 
 use super::machines::{in_state, pool};
 use crate::NEXUS;
@@ -175,10 +176,34 @@ fn a_machine_without_rsync_says_so() {
     with_path(&ssh, &nexus, &bin.display().to_string());
     let id = add(&nexus, &folder, &[], "true");
     // It is tried again, later and later; what is wrong is told from the first time on.
-    let job = until("its first try failed", || Some(nexus.job(&id)).filter(|job| job["waiting"]["kind"] == "retry"));
+    let job = until("its first try failed", || Some(nexus.job(&id)).filter(waits_after_a_try));
     let error = job["runs"][0]["outcome"]["error"].as_str().unwrap();
     assert!(error.contains("rsync is not installed there"), "{job}");
     assert!(nexus.ok(&["why", &id]).contains("rsync is not installed there"));
+    // However the engine and the store are asked while it fails: the run that it waits after is in the answer.
+    for _ in 0..20 {
+        let id = add(&nexus, &folder, &[], "true");
+        std::thread::scope(|scope| {
+            for path in ["", "/why"].repeat(2) {
+                let (nexus, path) = (&nexus, format!("/v1/jobs/{id}{path}"));
+                scope.spawn(move || {
+                    let job =
+                        (0..10_000).map(|_| get(nexus, &path)).find(waits_after_a_try).expect("its first try fails");
+                    assert_ne!(job["runs"][0]["outcome"], Value::Null, "{path}: {job}");
+                });
+            }
+        });
+    }
+}
+
+fn waits_after_a_try(job: &Value) -> bool {
+    job["waiting"]["kind"] == "retry"
+}
+
+fn get(nexus: &Nexus, path: &str) -> Value {
+    let (status, answer) = request(&nexus.home().join("nexus.sock"), "GET", path, "");
+    assert_eq!(status, 200, "{answer}");
+    serde_json::from_str(&answer).unwrap()
 }
 
 /// To ssh, rsync and the shells on the way.
