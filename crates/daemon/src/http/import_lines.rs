@@ -50,7 +50,8 @@ pub async fn import(State(app): State<Shared>, body: Body) -> Result<Response, F
     Ok(([(header::CONTENT_TYPE, "application/jsonl")], answer).into_response())
 }
 
-/// The last is none, unless it broke off.
+/// The last is none, unless it broke off. What comes when nobody takes it any more is read all the same: its sender hears
+/// what was wrong once all of it is sent.
 async fn pass_on(mut body: Body, pieces: mpsc::Sender<Option<Bytes>>) {
     loop {
         let piece = match poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
@@ -62,7 +63,8 @@ async fn pass_on(mut body: Body, pieces: mpsc::Sender<Option<Bytes>>) {
             Some(Err(_)) => return,
         };
         let is_last = piece.is_none();
-        if pieces.send(piece).await.is_err() || is_last {
+        let _ = pieces.send(piece).await;
+        if is_last {
             return;
         }
     }

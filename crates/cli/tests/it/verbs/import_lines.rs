@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use nexus_testkit::{Nexus, until};
 use serde_json::{Value, json};
@@ -31,6 +32,10 @@ fn begin(nexus: &Nexus, lines: &[Value]) -> UnixStream {
 }
 
 fn send(stream: &mut UnixStream, lines: &[Value]) {
+    // One of no length would be the end.
+    if lines.is_empty() {
+        return;
+    }
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     write!(stream, "{:x}\r\n{text}\r\n", text.len()).unwrap();
 }
@@ -98,6 +103,20 @@ fn a_line_that_cannot_be_read_is_named_and_what_was_taken_before_it_is_told() {
     assert_eq!(parts[0]["entries"].as_array().unwrap().len(), TOGETHER);
     assert!(parts[1]["stopped"].to_string().contains(&format!("line {}", TOGETHER + 2)), "{}", parts[1]);
     assert_eq!(queued(&nexus), TOGETHER);
+}
+
+#[test]
+fn who_has_much_more_to_send_hears_what_was_wrong() {
+    let nexus = paused();
+    let rest: Vec<Value> = (2..20_000).map(entry).collect();
+    let mut stream = begin(&nexus, &[head(), json!({ "line": 1 })]);
+    // Nobody takes them any more.
+    std::thread::sleep(Duration::from_millis(50));
+    rest.chunks(1_000).for_each(|lines| send(&mut stream, lines));
+    let (status, said) = end(stream);
+    assert_eq!(status, 400, "{said:?}");
+    assert!(said[0].to_string().contains("line 2: missing field `command`"), "{said:?}");
+    assert_eq!(queued(&nexus), 0);
 }
 
 #[test]
