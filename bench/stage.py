@@ -23,12 +23,20 @@ class Stamps:
             rows = [line.split() for line in file]
         return [(what, label, int(at)) for what, label, at, _ in rows]
 
-    def count(self, what):
-        with open(self.path) as file:
-            return sum(line.startswith(what) for line in file)
-
     def wait(self, what, number):
-        until(f"{number} stamps {what}", lambda: self.count(what) >= number)
+        """Reads what has come since the last look, and no more: the processors it takes are those that are measured."""
+        mark, seen = f"{what} ".encode(), 0
+        with open(self.path, "rb") as file:
+
+            def are_there():
+                nonlocal seen
+                while (line := file.readline()).endswith(b"\n"):
+                    seen += line.startswith(mark)
+                # The beginning of a line waits for the rest of it.
+                file.seek(-len(line), os.SEEK_CUR)
+                return seen >= number
+
+            until(f"{number} stamps {what}", are_there)
 
     def times(self, what):
         """Of all but those at the gate."""

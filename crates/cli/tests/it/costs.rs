@@ -69,8 +69,9 @@ fn a_run_is_few_calls_and_one_program() {
         nexus.run_limited(&["wait", "--all"]).expect_code(0);
     });
     within("programs started for 40 jobs", calls.of(&["execve"]), JOBS);
-    within("syncs of a run", calls.syncs() / JOBS, 4);
-    within("system calls of a run", calls.all() / JOBS, 400);
+    // One where its start is told with its end; two where counting makes it so slow that it is told before.
+    within("syncs of a run", calls.syncs() / JOBS, 2);
+    within("system calls of a run", calls.all() / JOBS, 280);
 }
 
 #[test]

@@ -82,8 +82,7 @@ impl Known {
 struct Begun {
     watch: Watch,
     session: Option<Session>,
-    pid: u32,
-    started_at_ms: i64,
+    started: Started,
     gpus: Held,
     evidence: Evidence,
     /// For checkpoints and for results.
@@ -289,7 +288,6 @@ impl Shim<'_> {
             tree.remove_group();
             return Err(failure);
         }
-        self.line.tell(&ShimMessage::Started(started));
         let limits = Limits::new(&spec, start);
         let fence = spec.slurm.as_ref().map(|_| Fence::at(folder.path().join(FENCED)));
         let evidence = Evidence::new(&spec, start);
@@ -307,8 +305,7 @@ impl Shim<'_> {
                 fence,
             },
             session,
-            pid,
-            started_at_ms,
+            started,
             gpus,
             evidence,
             own_folders,
@@ -317,10 +314,14 @@ impl Shim<'_> {
     }
 }
 
-/// Watches to the end, then says so: by message first, since the disk may be slow. Returns what is left to do if this
-/// process is fit for another run.
+/// Watches to the end, then says so: by message first, since the disk may be slow. That it began is said before only if
+/// it lasts: the end says it too. Returns what is left to do if this process is fit for another run.
 fn see_through(mut begun: Begun, of: &Of, folder: Folder, shim: &mut Shim) -> Option<Owed> {
-    let mut end = begun.watch.until_gone(&mut shim.buffer);
+    let (pid, started_at_ms) = (begun.started.pid, begun.started.started_at_ms);
+    let started = ShimMessage::Started(begun.started);
+    // What is not heard now is heard with the end.
+    let tell_start = || _ = shim.line.tell(&started);
+    let mut end = begun.watch.until_gone(&mut shim.buffer, tell_start);
     // Before the end is told: the next run on these GPUs may be started at once.
     drop(begun.gpus);
     for ((own, name), spare) in begun.own_folders.into_iter().zip(SPARE_FOLDERS).zip(&mut shim.spare) {
@@ -337,8 +338,8 @@ fn see_through(mut begun: Begun, of: &Of, folder: Folder, shim: &mut Shim) -> Op
         run: of.run.clone(),
         status,
         cause,
-        pid: Some(begun.pid),
-        started_at_ms: Some(begun.started_at_ms),
+        pid: Some(pid),
+        started_at_ms: Some(started_at_ms),
         ended_at_ms: now_ms(),
         lost_output_bytes: begun.watch.output.lost(),
         oom,

@@ -34,6 +34,10 @@ const MOST_KILLED: usize = 1000;
 /// A terminal gives no more than this at once; less is the last of it.
 const TERMINAL_PART: usize = 4095;
 
+/// A run that is over sooner is told as such, at once: two messages, two decisions and two commits would take more of the
+/// machine than an empty job does itself.
+const TOLD_AFTER: Duration = Duration::from_millis(10);
+
 /// A run that has lasted this long will last longer: what its start left in memory is given back.
 const LASTS: Duration = Duration::from_secs(1);
 
@@ -97,18 +101,21 @@ struct Progress {
 }
 
 impl Watch {
-    /// Comes back when no process of the job is left and all its output is kept.
-    pub fn until_gone(&mut self, buffer: &mut [u8]) -> End {
+    /// Comes back when no process of the job is left and all its output is kept. That it began is told if it lasts.
+    pub fn until_gone(&mut self, buffer: &mut [u8], mut tell_start: impl FnMut()) -> End {
         let mut progress = Progress { phase: Phase::Running, cause: Cause::Own, status: None, killed: Vec::new() };
-        let mut rests_at = Some(Instant::now() + LASTS);
+        let now = Instant::now();
+        let (mut told_at, mut rests_at) = (Some(now + TOLD_AFTER), Some(now + LASTS));
         loop {
             self.mind_session(&mut progress);
             let due = self.act_on_time(&mut progress);
-            if rests_at.is_some_and(|at| at <= Instant::now()) {
-                give_memory_back();
-                rests_at = None;
+            if is_due(&mut told_at) {
+                tell_start();
             }
-            let ready = self.wait(due.into_iter().chain(rests_at).min());
+            if is_due(&mut rests_at) {
+                give_memory_back();
+            }
+            let ready = self.wait(due.into_iter().chain(told_at).chain(rests_at).min());
             if ready.stdout {
                 self.read_all(false, buffer);
             }
@@ -288,6 +295,11 @@ impl Watch {
         }
         0
     }
+}
+
+/// Once, when the time has come.
+fn is_due(at: &mut Option<Instant>) -> bool {
+    at.take_if(|at| *at <= Instant::now()).is_some()
 }
 
 struct Ready {
