@@ -85,7 +85,8 @@ impl Shown {
                     format!("(?<{id}>{ID})")
                 }
             },
-            clock if clock.contains(':') => CLOCK.into(),
+            // With its day, where midnight is in between.
+            clock if clock.contains(':') => format!(r"(?:\d{{4}}-\d\d-\d\d )?{CLOCK}"),
             _ => SPAN.into(),
         }
     }
@@ -105,14 +106,20 @@ fn what_is_shown_is_compared() {
         "abc ended after 2h 15m at 15:30 in /home/ann/logs\n…\nend\n",
         "qwe ended after 1s at 9:05 in /tmp/x/logs\na\nb\nend\n",
     );
+    shown.check(
+        "c",
+        "START     COMMAND\nby 14:32  true\n",
+        "START                COMMAND\nby 2026-01-31 00:09  true\n",
+    );
     for (expected, found) in [
+        ("by 14:32\n", "by tomorrow\n"),
         ("abc\n", "asd\n"),
         ("exit 1\n", "exit 2\n"),
         ("one\n", "one\ntwo\n"),
         ("one …\n", "one\ntwo\n"),
         ("after 1s\n", "after a while\n"),
     ] {
-        let wrong = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| shown.check("c", expected, found)));
+        let wrong = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| shown.check("d", expected, found)));
         assert!(wrong.is_err(), "{expected} {found}");
     }
 }
