@@ -531,6 +531,7 @@ impl Engine {
     fn tell(&mut self, batch: &Batch, mut lines: Vec<Line>, watch: &mut Watch) {
         let now = clock::now();
         let many = narrate::many_added(&batch.events);
+        let mut told = Vec::new();
         let is_many = many.is_some();
         lines.extend(many.map(Line::from));
         for event in &batch.events {
@@ -548,10 +549,9 @@ impl Engine {
                 let line = watch.narrator.line(event, now, command, sweep, &self.pool.names);
                 lines.extend(line.map(|text| Line { level: narrate::level(event), text }));
             }
-            if let Some(what) = narrate::told(event, &self.world, &self.pool.names) {
-                self.events.publish(what);
-            }
+            told.extend(narrate::told(event, &self.world, &self.pool.names));
         }
+        self.events.publish_all(told);
         self.teller.hear(&batch.events, batch.sweeps.iter().map(|sweep| sweep.of.id), &self.world);
         self.tell_tags(&batch.tags);
         lines.extend(batch.notes.iter().cloned());

@@ -35,16 +35,26 @@ impl Events {
     }
 
     pub fn publish(&self, what: What) {
+        self.publish_all(vec![what]);
+    }
+
+    pub fn publish_all(&self, all: Vec<What>) {
         let mut kept = self.kept();
-        kept.last += 1;
-        let event = Arc::new(Event { number: kept.last, what });
-        if kept.events.len() == KEPT {
-            kept.events.pop_front();
-        }
-        kept.events.push_back(event.clone());
-        if self.live.receiver_count() > 0 {
-            // Nobody listening any more is no error.
-            let _ = self.live.send(event);
+        let is_heard = self.live.receiver_count() > 0;
+        // Those that would be forgotten at once, heard by nobody, have their numbers and no more.
+        let passed_over = if is_heard { 0 } else { all.len().saturating_sub(KEPT) };
+        kept.last += passed_over as u64;
+        for what in all.into_iter().skip(passed_over) {
+            kept.last += 1;
+            let event = Arc::new(Event { number: kept.last, what });
+            if kept.events.len() == KEPT {
+                kept.events.pop_front();
+            }
+            kept.events.push_back(event.clone());
+            if is_heard {
+                // Nobody listening any more is no error.
+                let _ = self.live.send(event);
+            }
         }
     }
 
@@ -88,6 +98,20 @@ mod tests {
         }
         assert_eq!(numbers(first + 2), None, "forgotten");
         assert_eq!(numbers(first + 3).map(|missed| missed.len()), Some(KEPT));
+        events.publish_all(vec![What::Missed; KEPT + 10]);
+        let last = first + 3 + 2 * KEPT as u64 + 10;
+        assert_eq!(numbers(last - KEPT as u64 - 1), None, "never there");
+        assert_eq!(numbers(last - KEPT as u64), Some((last - KEPT as u64 + 1..=last).collect()));
+        events.publish(What::Missed);
+        assert_eq!(numbers(last), Some(vec![last + 1]));
+    }
+
+    #[test]
+    fn who_listens_hears_all_that_come_at_once() {
+        let events = Events::new(Time(0));
+        let mut live = events.subscribe();
+        events.publish_all(vec![What::Missed; KEPT]);
+        assert_eq!((1..=KEPT as u64).find(|number| live.try_recv().unwrap().number != *number), None);
     }
 
     #[test]

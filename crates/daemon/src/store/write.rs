@@ -1,6 +1,7 @@
 //! Commits a batch: the events of many inputs in one transaction, one fsync.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
+use std::iter::Peekable;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -146,6 +147,7 @@ impl Store {
             let mut writer = Writer {
                 db: &transaction,
                 new_jobs: NewJobs::new(),
+                rows: batch.new.iter().peekable(),
                 next_n: self.next_n,
                 begun: BTreeMap::new(),
                 live: Vec::new(),
@@ -171,6 +173,8 @@ impl Store {
 pub(super) struct Writer<'a> {
     pub(super) db: &'a Transaction<'a>,
     new_jobs: NewJobs<'a>,
+    /// Those of new jobs. Many come in the order of their ids, and are not searched for then.
+    rows: Peekable<btree_map::Iter<'a, JobId, NewRow>>,
     next_n: i64,
     /// Runs that began, with their processes. Often the end is heard of together with the start: then both are
     /// written at once.
@@ -251,7 +255,10 @@ impl<'a> Writer<'a> {
 
     fn event(&mut self, event: &'a Event, batch: &'a Batch) -> rusqlite::Result<()> {
         match event {
-            Event::Submitted(new) => self.submitted(new, &batch.new[&new.id])?,
+            Event::Submitted(new) => {
+                let row = self.rows.next_if(|(id, _)| **id == new.id).map(|(_, row)| row);
+                self.submitted(new, row.unwrap_or_else(|| &batch.new[&new.id]))?;
+            }
             Event::Held { job } => {
                 self.run("UPDATE jobs SET state = 'held', not_before = NULL WHERE id = ?1", [job.as_str()])?;
             }
