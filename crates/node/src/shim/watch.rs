@@ -36,7 +36,7 @@ const TERMINAL_PART: usize = 4095;
 
 /// A run that is over sooner is told as such, at once: two messages, two decisions and two commits would take more of the
 /// machine than an empty job does itself.
-const TOLD_AFTER: Duration = Duration::from_millis(10);
+const TOLD_AFTER: Duration = Duration::from_millis(5);
 
 /// A run that has lasted this long will last longer: what its start left in memory is given back.
 const LASTS: Duration = Duration::from_secs(1);
