@@ -255,10 +255,7 @@ impl<'a> Writer<'a> {
 
     fn event(&mut self, event: &'a Event, batch: &'a Batch) -> rusqlite::Result<()> {
         match event {
-            Event::Submitted(new) => {
-                let row = self.rows.next_if(|(id, _)| **id == new.id).map(|(_, row)| row);
-                self.submitted(new, row.unwrap_or_else(|| &batch.new[&new.id]))?;
-            }
+            Event::Submitted(new) => self.submitted(new, batch)?,
             Event::Held { job } => {
                 self.run("UPDATE jobs SET state = 'held', not_before = NULL WHERE id = ?1", [job.as_str()])?;
             }
@@ -357,7 +354,9 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn submitted(&mut self, new: &'a NewJob, row: &'a NewRow) -> rusqlite::Result<()> {
+    fn submitted(&mut self, new: &'a NewJob, batch: &'a Batch) -> rusqlite::Result<()> {
+        let next = self.rows.next_if(|(id, _)| **id == new.id);
+        let row = next.map_or_else(|| &batch.new[&new.id], |(_, row)| row);
         let (env, secrets) = self.shared_environment(&row.env)?;
         let of = Numbers { env, secrets, spec: self.shared_spec(row, env)? };
         let spec = &row.spec;
