@@ -234,8 +234,8 @@ impl Engine {
         }
     }
 
-    /// A start that was heard of is in no hurry to be on disk: its run directory tells of it too. Often
-    /// its end comes at once, and both share a transaction.
+    /// A start that was heard of is in no hurry to be on disk: its run directory tells of it too. Others come
+    /// soon after it, or its end, and share a transaction.
     fn linger(&mut self, turn: &mut Turn, watch: &mut Watch) {
         let until = clock::instant() + COMPANY;
         while turn.can_wait() {

@@ -23,7 +23,7 @@ pub struct Surroundings<'a> {
 fn waits(row: &JobRow) -> bool {
     match row.state {
         State::Held | State::Queued => true,
-        State::Starting => row.machine.as_deref().is_some_and(|machine| machine != "local"),
+        State::Starting => row.is_away(),
         _ => false,
     }
 }

@@ -309,9 +309,8 @@ impl App {
     /// Rows as clients see them, with the live facts.
     pub async fn view(self: &Shared, rows: Vec<JobRow>, whole_queue: bool) -> Result<Vec<Job>, Problem> {
         // One that has begun here may be in the hands of a cluster.
-        let is_away = |row: &&JobRow| row.machine.as_deref().is_some_and(|machine| machine != "local");
         let is_on = |row: &&JobRow| matches!(row.state, Word::Starting | Word::Running);
-        let may_wait = |row: &&JobRow| is_waiting(row) || is_on(row) && is_away(row);
+        let may_wait = |row: &&JobRow| is_waiting(row) || is_on(row) && row.is_away();
         let waiting_ids = rows.iter().filter(may_wait).map(|row| row.id.clone()).collect();
         let waiting = self.waiting(waiting_ids).await?;
         let app = self.clone();

@@ -36,7 +36,7 @@ pub async fn why(State(app): State<Shared>, Path(id): Path<String>) -> Result<Js
     let asked = row.spec.request.clone();
     let has_variables = !row.spec.variables.is_empty();
     let cwd = Workplace::here(&app.home).folder(&row.spec);
-    let is_away = !row.spec.request.driver && row.machine.as_deref().is_some_and(|machine| machine != "local");
+    let is_away = !row.spec.request.driver && row.is_away();
     let active = app.view(active, false).await?;
     let holders: Vec<Job> = active.into_iter().filter(|other| is_in_the_way(other, &job)).collect();
     let (machines, pending) = app.ask_pool(move |world, pool| (meant(world, pool, &asked), world.pending())).await?;

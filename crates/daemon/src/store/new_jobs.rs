@@ -9,7 +9,7 @@ use rusqlite::{CachedStatement, Statement, Transaction};
 use super::write::NewRow;
 
 /// Measured: fewer cost more, and twice as many are no faster.
-const AT_ONCE: usize = 32;
+const AT_ONCE: usize = 16;
 
 /// Parameters that the rows of a statement have in common, and those of each row.
 const IN_COMMON: usize = 9;

@@ -71,6 +71,11 @@ pub struct JobRow {
 }
 
 impl JobRow {
+    /// Whether its newest run is another machine's.
+    pub fn is_away(&self) -> bool {
+        self.machine.as_deref().is_some_and(|machine| machine != "local")
+    }
+
     /// One that has never run.
     pub fn planned(id: String, spec: JobSpec, submitted_at: Time) -> JobRow {
         JobRow {
