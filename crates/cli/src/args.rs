@@ -101,6 +101,7 @@ pub enum Verb {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::read::tests::read_both_ways;
 
     /// Every verb, and the verbs below it.
     fn verbs(command: &clap::Command) -> Vec<clap::Command> {
@@ -131,7 +132,8 @@ mod tests {
                 for words in commands {
                     let Some(at) = words.iter().position(|word| word == "nexus") else { continue };
                     seen += 1;
-                    findings.extend(Cli::try_parse_from(&words[at..]).err().map(|error| format!("{typed}\n{error}")));
+                    let words: Vec<&str> = words[at..].iter().map(|word| word.as_str()).collect();
+                    findings.extend(read_both_ways(&words).err().map(|error| format!("{typed}\n{error}")));
                 }
             }
         }
@@ -177,9 +179,8 @@ mod tests {
         let all: Vec<String> = PAGES.iter().flat_map(|page| commands(page)).collect();
         for command in &all {
             let words = nexus_api::shell_words::split(command, "").expect(command);
-            if let Err(error) = Cli::try_parse_from(words) {
-                findings.push(format!("{command}\n{error}"));
-            }
+            let words: Vec<&str> = words.iter().map(|word| word.as_str()).collect();
+            findings.extend(read_both_ways(&words).err().map(|error| format!("{command}\n{error}")));
         }
         assert!(findings.is_empty(), "{}", findings.join("\n"));
         assert!(all.len() > 100 && all.contains(&"nexus add --priority -5 \"cmd\"".to_string()), "{all:?}");

@@ -21,6 +21,7 @@ mod job_file;
 mod misplaced;
 mod narrow;
 mod on_gpus;
+mod read;
 mod render;
 mod resolve;
 mod secrets;
@@ -38,10 +39,10 @@ mod values;
 mod whole_file;
 
 use std::ffi::OsString;
+use std::pin::Pin;
 use std::process::ExitCode;
 
-use args::{Cli, Verb};
-use clap::Parser;
+use args::Verb;
 
 use crate::app::App;
 use crate::commands::{
@@ -82,7 +83,7 @@ fn main() -> ExitCode {
         let nexus = complete::visible(args::command());
         return commands::man::run(&nexus, folder.as_ref()).unwrap_or_else(|error| report(&error, &ui));
     }
-    let cli = match Cli::try_parse_from(&raw) {
+    let cli = match read::read(&raw) {
         Ok(cli) => cli,
         Err(error) => return usage::told(error, &raw),
     };
@@ -121,7 +122,7 @@ fn in_runtime<T>(work: impl Future<Output = T>) -> T {
 async fn run(verb: Option<Verb>, bare: status::StatusArgs, raw: &[OsString], ui: Ui) -> Result<ExitCode, CliError> {
     let verb = match verb {
         Some(Verb::Help(args)) => return help::run(args, args::command(), &ui),
-        Some(Verb::Demo(args)) => return demo::run(args, &ui).await,
+        Some(Verb::Demo(args)) => return Box::pin(demo::run(args, &ui)).await,
         Some(Verb::Completions(args)) => return completions::run(args, &ui),
         verb => verb,
     };
@@ -129,58 +130,62 @@ async fn run(verb: Option<Verb>, bare: status::StatusArgs, raw: &[OsString], ui:
     let client = client::Client::new(&home);
     let app = App { ui, home, client };
     match verb {
-        None => status::run(bare, &app, app.started().await?).await,
-        Some(verb) => run_verb(verb, raw, &app).await,
+        None => Box::pin(status::run(bare, &app, app.started().await?)).await,
+        Some(verb) => work_of(verb, raw, &app).await,
     }
 }
 
-async fn run_verb(verb: Verb, raw: &[OsString], app: &App) -> Result<ExitCode, CliError> {
+/// What a verb does, in memory of its own: together they are as large as the largest of them, and every command would pay
+/// for that before it begins.
+type Work<'a> = Pin<Box<dyn Future<Output = Result<ExitCode, CliError>> + 'a>>;
+
+fn work_of<'a>(verb: Verb, raw: &'a [OsString], app: &'a App) -> Work<'a> {
     match verb {
-        Verb::Status(args) => status::run(args, app, app.reader()).await,
-        Verb::Add(args) => add::run(*args, raw, app).await,
-        Verb::Run(args) => commands::run::run(*args, raw, app).await,
-        Verb::Sweep(args) => sweep::run(*args, app).await,
-        Verb::Queue(args) => queue::run(args, app).await,
-        Verb::History(args) => history::run(args, app).await,
-        Verb::Ls(args) => ls::run(args, app).await,
-        Verb::Show(args) => show::run(args, app).await,
-        Verb::Why(args) => why::run(args, app).await,
-        Verb::Logs(args) => logs::run(args, app).await,
-        Verb::Attach(args) => commands::attach::run(args, app).await,
-        Verb::Kill(args) => kill::run(args, app).await,
-        Verb::Remove(args) => remove::run(args, app).await,
-        Verb::Cancel(args) => cancel::run(args, app).await,
-        Verb::First(args) => first::run(args, app).await,
-        Verb::Edit(args) => edit::run(*args, raw, app).await,
-        Verb::Hold(args) => hold::run(args, app).await,
-        Verb::Release(args) => release::run(args, app).await,
-        Verb::Rerun(args) => rerun::run(args, app).await,
-        Verb::Import(args) => import::run(args, app).await,
-        Verb::Wait(args) => wait::run(args, app).await,
-        Verb::Results(args) => results::run(args, app).await,
-        Verb::Export(args) => commands::export::run(args, app).await,
-        Verb::Report(args) => report::run(*args, app).await,
-        Verb::Simulate(args) => simulate::run(args, app).await,
-        Verb::Tag(args) => tag::run(args, app).await,
-        Verb::Forget(args) => forget::run(args, app).await,
-        Verb::Gc(args) => gc::run(args, app).await,
-        Verb::Gpus(args) => gpus::run(args, app).await,
-        Verb::Pause(args) => pause::run(args, app).await,
-        Verb::Resume(args) => resume::run(args, app).await,
-        Verb::Screens(args) => commands::screens::run(args, app).await,
-        Verb::Top(args) => commands::top::run(args, app).await,
-        Verb::Web(args) => commands::web::run(args, app).await,
-        Verb::ServiceView => commands::service_view::run(app).await,
-        Verb::Start(args) => commands::start::run(args, app).await,
-        Verb::Stop(args) => stop::run(args, app).await,
-        Verb::Restart(args) => restart::run(args, app).await,
-        Verb::Service(args) => commands::unit::run(args, app).await,
-        Verb::Var(args) => var::run(args, app).await,
-        Verb::Machine(args) => machine::run(args, app).await,
-        Verb::Config(args) => config::run(args, app).await,
-        Verb::Notify(args) => commands::notify::run(args, app).await,
-        Verb::Mcp(args) => commands::mcp::run(args, app).await,
-        Verb::Doctor(args) => doctor::run(args, app).await,
+        Verb::Status(args) => Box::pin(status::run(args, app, app.reader())),
+        Verb::Add(args) => Box::pin(add::run(*args, raw, app)),
+        Verb::Run(args) => Box::pin(commands::run::run(*args, raw, app)),
+        Verb::Sweep(args) => Box::pin(sweep::run(*args, app)),
+        Verb::Queue(args) => Box::pin(queue::run(args, app)),
+        Verb::History(args) => Box::pin(history::run(args, app)),
+        Verb::Ls(args) => Box::pin(ls::run(args, app)),
+        Verb::Show(args) => Box::pin(show::run(args, app)),
+        Verb::Why(args) => Box::pin(why::run(args, app)),
+        Verb::Logs(args) => Box::pin(logs::run(args, app)),
+        Verb::Attach(args) => Box::pin(commands::attach::run(args, app)),
+        Verb::Kill(args) => Box::pin(kill::run(args, app)),
+        Verb::Remove(args) => Box::pin(remove::run(args, app)),
+        Verb::Cancel(args) => Box::pin(cancel::run(args, app)),
+        Verb::First(args) => Box::pin(first::run(args, app)),
+        Verb::Edit(args) => Box::pin(edit::run(*args, raw, app)),
+        Verb::Hold(args) => Box::pin(hold::run(args, app)),
+        Verb::Release(args) => Box::pin(release::run(args, app)),
+        Verb::Rerun(args) => Box::pin(rerun::run(args, app)),
+        Verb::Import(args) => Box::pin(import::run(args, app)),
+        Verb::Wait(args) => Box::pin(wait::run(args, app)),
+        Verb::Results(args) => Box::pin(results::run(args, app)),
+        Verb::Export(args) => Box::pin(commands::export::run(args, app)),
+        Verb::Report(args) => Box::pin(report::run(*args, app)),
+        Verb::Simulate(args) => Box::pin(simulate::run(args, app)),
+        Verb::Tag(args) => Box::pin(tag::run(args, app)),
+        Verb::Forget(args) => Box::pin(forget::run(args, app)),
+        Verb::Gc(args) => Box::pin(gc::run(args, app)),
+        Verb::Gpus(args) => Box::pin(gpus::run(args, app)),
+        Verb::Pause(args) => Box::pin(pause::run(args, app)),
+        Verb::Resume(args) => Box::pin(resume::run(args, app)),
+        Verb::Screens(args) => Box::pin(commands::screens::run(args, app)),
+        Verb::Top(args) => Box::pin(commands::top::run(args, app)),
+        Verb::Web(args) => Box::pin(commands::web::run(args, app)),
+        Verb::ServiceView => Box::pin(commands::service_view::run(app)),
+        Verb::Start(args) => Box::pin(commands::start::run(args, app)),
+        Verb::Stop(args) => Box::pin(stop::run(args, app)),
+        Verb::Restart(args) => Box::pin(restart::run(args, app)),
+        Verb::Service(args) => Box::pin(commands::unit::run(args, app)),
+        Verb::Var(args) => Box::pin(var::run(args, app)),
+        Verb::Machine(args) => Box::pin(machine::run(args, app)),
+        Verb::Config(args) => Box::pin(config::run(args, app)),
+        Verb::Notify(args) => Box::pin(commands::notify::run(args, app)),
+        Verb::Mcp(args) => Box::pin(commands::mcp::run(args, app)),
+        Verb::Doctor(args) => Box::pin(doctor::run(args, app)),
         Verb::Demo(_) | Verb::Completions(_) | Verb::Help(_) | Verb::BecomeService(_) | Verb::Node(_) => {
             unreachable!("they need no home of the user's")
         }
