@@ -66,28 +66,24 @@ pub struct ShowQuery {
     env: bool,
 }
 
+/// One job and what became of it so far.
+pub(super) struct InFull<T> {
+    pub row: JobRow,
+    /// That one, as clients see it.
+    pub jobs: Vec<Job>,
+    pub runs: Vec<nexus_api::jobs::Run>,
+    pub more: T,
+}
+
 pub async fn show(
     State(app): State<Shared>,
     Path(id): Path<String>,
     Asked(query): Asked<ShowQuery>,
 ) -> Result<Json<JobDetail>, Failed> {
-    // Before its row: what it waits for came of the runs that are read then.
-    let waiting = app.waiting(vec![id.clone()]).await?;
-    let reading = app.clone();
-    let (row, mut jobs, runs, env) = app
-        .read(move |reader| {
-            let fail = |error: StoreError| error.problem();
-            let row = reader.job(&id).map_err(fail)?.ok_or(Problem::NoSuchJob { id })?;
-            let runs = reader.runs(row.n).map_err(fail)?;
-            let env = reader.env(&row.id).map_err(fail)?;
-            let jobs = reading.jobs(reader, vec![row.clone()], &waiting, false)?;
-            Ok((row, jobs, runs, env))
-        })
-        .await?;
+    let InFull { row, mut jobs, runs, more: env } = app.in_full(id, |reader, row| reader.env(&row.id)).await?;
     let mut env_names: Vec<String> = env.keys().cloned().collect();
     env_names.extend(row.secret_names.iter().filter(|name| !env.contains_key(*name)).cloned());
     env_names.sort();
-    let runs = runs.into_iter().map(view::run).collect();
     let JobSpec { conda, venv, gpu_arg, code, by_rule, after, after_any, retry_on, unique, notify, extract, .. } =
         row.spec.clone();
     let (results_folder, results_error) = (app.own_results(&row), row.left.error.clone());
@@ -315,6 +311,26 @@ impl App {
         let waiting = self.waiting(waiting_ids).await?;
         let app = self.clone();
         self.read(move |reader| app.jobs(reader, rows, &waiting, whole_queue)).await
+    }
+
+    /// `more`: what else is read of it in the same moment.
+    pub(super) async fn in_full<T: Send + 'static>(
+        self: &Shared,
+        id: String,
+        more: impl FnOnce(&Reader, &JobRow) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<InFull<T>, Problem> {
+        // Before its row: what it waits for came of the runs that are read then.
+        let waiting = self.waiting(vec![id.clone()]).await?;
+        let app = self.clone();
+        self.read(move |reader| {
+            let fail = |error: StoreError| error.problem();
+            let row = reader.job(&id).map_err(fail)?.ok_or(Problem::NoSuchJob { id })?;
+            let runs = reader.runs(row.n).map_err(fail)?.into_iter().map(view::run).collect();
+            let more = more(reader, &row).map_err(fail)?;
+            let jobs = app.jobs(reader, vec![row.clone()], &waiting, false)?;
+            Ok(InFull { row, jobs, runs, more })
+        })
+        .await
     }
 
     pub async fn by_ids(self: &Shared, ids: Vec<String>) -> Result<Vec<Job>, Problem> {

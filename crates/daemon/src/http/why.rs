@@ -3,35 +3,24 @@
 use axum::Json;
 use axum::extract::State;
 use nexus_api::jobs::{Job, JobRequest, Waiting};
-use nexus_api::problem::Problem;
 use nexus_api::service::Machine;
 use nexus_api::why::Why;
 use nexus_core::world::World;
 
 use super::extract::Path;
+use super::jobs::InFull;
 use super::problem::Failed;
 use super::{Shared, gpus};
+use crate::home;
 use crate::pool::{Member, Pool};
-use crate::store::StoreError;
 use crate::workplace::Workplace;
-use crate::{home, view};
 
 /// The end of a traceback is in them.
 const LAST_LINES: usize = 10;
 
 pub async fn why(State(app): State<Shared>, Path(id): Path<String>) -> Result<Json<Why>, Failed> {
-    // Before its row: what it waits for came of the runs that are read then.
-    let waiting = app.waiting(vec![id.clone()]).await?;
-    let reading = app.clone();
-    let (row, job, runs, active) = app
-        .read(move |reader| {
-            let fail = |error: StoreError| error.problem();
-            let row = reader.job(&id).map_err(fail)?.ok_or(Problem::NoSuchJob { id })?;
-            let runs = reader.runs(row.n).map_err(fail)?;
-            let job = reading.jobs(reader, vec![row.clone()], &waiting, false)?.remove(0);
-            Ok((row, job, runs, reader.active().map_err(fail)?))
-        })
-        .await?;
+    let InFull { row, mut jobs, runs, more: active } = app.in_full(id, |reader, _| reader.active()).await?;
+    let job = jobs.remove(0);
     let (dir, failed_by, results_error) = (row.dir.clone(), row.failed_by.clone(), row.left.error.clone());
     let asked = row.spec.request.clone();
     let has_variables = !row.spec.variables.is_empty();
@@ -54,7 +43,7 @@ pub async fn why(State(app): State<Shared>, Path(id): Path<String>) -> Result<Js
         (lines, is_away || std::fs::metadata(&cwd).is_ok_and(|found| found.is_dir()))
     });
     Ok(Json(Why {
-        runs: runs.into_iter().map(view::run).collect(),
+        runs,
         holders,
         machines,
         pending,
