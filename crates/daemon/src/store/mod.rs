@@ -38,6 +38,7 @@ use nexus_api::env::Env;
 use nexus_api::jobs::State;
 use nexus_api::problem::Problem;
 use nexus_core::ids::JobId;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction};
 
 pub use export::{Envs, View};
@@ -356,14 +357,20 @@ fn make_private(path: &Path) -> std::io::Result<()> {
 
 fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    db.busy_timeout(BUSY_PATIENCE)?;
-    db.set_prepared_statement_cache_capacity(STATEMENT_CACHE);
+    set_up_any(&db)?;
     Ok(db)
 }
 
-fn set_up(db: &Connection, network: bool) -> rusqlite::Result<()> {
+/// What holds for whoever writes, and whoever reads.
+fn set_up_any(db: &Connection) -> rusqlite::Result<()> {
     db.busy_timeout(BUSY_PATIENCE)?;
     db.set_prepared_statement_cache_capacity(STATEMENT_CACHE);
+    // A statement is planned once, whatever its values: one with `LIMIT ?` would be planned anew for each of them.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
+}
+
+fn set_up(db: &Connection, network: bool) -> rusqlite::Result<()> {
+    set_up_any(db)?;
     let mode = if network { "DELETE" } else { "WAL" };
     db.pragma_update_and_check(None, "journal_mode", mode, |_| Ok(()))?;
     db.pragma_update(None, "synchronous", "FULL")?;
@@ -388,4 +395,26 @@ fn migrate(db: &mut Connection, path: &Path, format: u32) -> Result<(), StoreErr
     }
     transaction.pragma_update(None, "user_version", FORMAT).map_err(fail)?;
     transaction.commit().map_err(fail)
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::*;
+
+    #[test]
+    fn a_statement_is_planned_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("nexus.db");
+        let store = Store::open(&path, false).unwrap();
+        let reader = open_reader(&path).unwrap();
+        for db in [&store.db, &reader] {
+            let mut statement = db.prepare("SELECT id FROM jobs WHERE n > ?1 LIMIT ?2").unwrap();
+            for limit in 1..5 {
+                statement.query([0, limit]).unwrap().next().unwrap();
+            }
+            assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
+        }
+    }
 }
