@@ -11,7 +11,7 @@ use crate::commands::status::StatusArgs;
 use crate::ui::ColorWhen;
 
 /// One verb with what goes with all of them, set as in [`Cli`].
-#[derive(Debug, Parser)]
+#[derive(Parser)]
 #[command(args_override_self = true)]
 struct Alone<T: Args> {
     #[arg(long, value_enum, default_value_t = ColorWhen::Auto)]
@@ -27,6 +27,7 @@ pub fn read(raw: &[OsString]) -> Result<Cli, clap::Error> {
     }
 }
 
+/// None where it is another verb, or something is wrong with it.
 fn read_alone(raw: &[OsString]) -> Option<Cli> {
     let typed = raw.get(1).and_then(|word| word.to_str()).filter(|word| !word.starts_with('-'));
     let Some(typed) = typed else {

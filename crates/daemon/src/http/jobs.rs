@@ -69,8 +69,8 @@ pub struct ShowQuery {
 /// One job and what became of it so far.
 pub(super) struct InFull<T> {
     pub row: JobRow,
-    /// That one, as clients see it.
-    pub jobs: Vec<Job>,
+    /// As clients see it.
+    pub job: Job,
     pub runs: Vec<nexus_api::jobs::Run>,
     pub more: T,
 }
@@ -80,7 +80,7 @@ pub async fn show(
     Path(id): Path<String>,
     Asked(query): Asked<ShowQuery>,
 ) -> Result<Json<JobDetail>, Failed> {
-    let InFull { row, mut jobs, runs, more: env } = app.in_full(id, |reader, row| reader.env(&row.id)).await?;
+    let InFull { row, mut job, runs, more: env } = app.in_full(id, |reader, row| reader.env(&row.id)).await?;
     let mut env_names: Vec<String> = env.keys().cloned().collect();
     env_names.extend(row.secret_names.iter().filter(|name| !env.contains_key(*name)).cloned());
     env_names.sort();
@@ -90,8 +90,7 @@ pub async fn show(
     let results_copy = app.copy_of(&row).filter(|copy| !copy.ended);
     let checkpoints = app.checkpoints_of(&row).filter(|folder| folder.is_dir());
     let checkpoint_dir = checkpoints.map(|folder| folder.display().to_string());
-    app.expect(&mut jobs).await?;
-    let job = jobs.remove(0);
+    app.expect(std::slice::from_mut(&mut job)).await?;
     let env = query.env.then_some(env);
     Ok(Json(JobDetail {
         job,
@@ -327,8 +326,8 @@ impl App {
             let row = reader.job(&id).map_err(fail)?.ok_or(Problem::NoSuchJob { id })?;
             let runs = reader.runs(row.n).map_err(fail)?.into_iter().map(view::run).collect();
             let more = more(reader, &row).map_err(fail)?;
-            let jobs = app.jobs(reader, vec![row.clone()], &waiting, false)?;
-            Ok(InFull { row, jobs, runs, more })
+            let job = app.jobs(reader, vec![row.clone()], &waiting, false)?.remove(0);
+            Ok(InFull { row, job, runs, more })
         })
         .await
     }

@@ -19,8 +19,7 @@ use crate::workplace::Workplace;
 const LAST_LINES: usize = 10;
 
 pub async fn why(State(app): State<Shared>, Path(id): Path<String>) -> Result<Json<Why>, Failed> {
-    let InFull { row, mut jobs, runs, more: active } = app.in_full(id, |reader, _| reader.active()).await?;
-    let job = jobs.remove(0);
+    let InFull { row, job, runs, more: active } = app.in_full(id, |reader, _| reader.active()).await?;
     let (dir, failed_by, results_error) = (row.dir.clone(), row.failed_by.clone(), row.left.error.clone());
     let asked = row.spec.request.clone();
     let has_variables = !row.spec.variables.is_empty();
