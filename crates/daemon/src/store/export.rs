@@ -7,6 +7,7 @@ use nexus_api::env::Env;
 use rusqlite::OptionalExtension;
 
 use super::read::{Filter, JOB, JobRow, Reader, RunRow, run_row};
+use super::together::{KEEP, READ, say};
 use super::{Connection, Readers, StoreError};
 
 /// Jobs looked at at once.
@@ -30,13 +31,13 @@ impl View {
 impl Readers {
     pub fn view(&self) -> Result<View, StoreError> {
         let db = self.connection()?;
-        db.execute_batch("BEGIN").map_err(|source| StoreError::Read { path: self.path.clone(), source })?;
+        say(&db, READ).map_err(|source| StoreError::Read { path: self.path.clone(), source })?;
         Ok(View { db, path: self.path.clone() })
     }
 
     /// Ends a view; its connection is there for others.
     pub fn close(&self, view: View) {
-        if view.db.execute_batch("COMMIT").is_ok() {
+        if say(&view.db, KEEP).is_ok() {
             self.keep(view.db);
         }
     }

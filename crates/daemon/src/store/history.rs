@@ -12,10 +12,11 @@ use nexus_core::learned::Learned;
 use nexus_core::request::Same;
 use nexus_core::time::Time;
 use nexus_node::memory;
-use rusqlite::{Transaction, TransactionBehavior, params};
+use rusqlite::params;
 
 use super::learned;
 use super::left::Left;
+use super::together::Together;
 use super::{CACHE_KIB, Connection, LOG_PAGES, Store, StoreError};
 use crate::{clock, digest};
 
@@ -88,7 +89,7 @@ impl Store {
         let path = self.path.clone();
         let fail = |source| StoreError::Write { path: path.clone(), source };
         self.make_room(true).map_err(fail)?;
-        let transaction = self.db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
+        let transaction = Together::begin(&self.db).map_err(fail)?;
         let mut writer = Writer {
             db: &transaction,
             next: self.next_past,
@@ -105,7 +106,7 @@ impl Store {
         }
         writer.totals().map_err(fail)?;
         let next = writer.next;
-        transaction.commit().map_err(fail)?;
+        transaction.keep().map_err(fail)?;
         self.next_past = next;
         Ok(took)
     }
@@ -146,7 +147,7 @@ pub(super) fn next_number(db: &Connection) -> rusqlite::Result<i64> {
 }
 
 struct Writer<'a> {
-    db: &'a Transaction<'a>,
+    db: &'a Together<'a>,
     next: i64,
     /// The environment that was stored last, and its number: mostly it is that of the next, too.
     env: Option<(&'a str, i64)>,

@@ -22,8 +22,10 @@ mod results;
 mod spec;
 mod submissions;
 mod sweeps;
+mod together;
 mod twins;
 mod variables;
+mod wal;
 mod watches;
 mod write;
 
@@ -55,6 +57,8 @@ pub use sweeps::{NewSweepRow, SweepRow};
 pub use variables::VariableChange;
 pub use watches::{Seen, WatchChange, WatchRow};
 pub use write::{Batch, EditedRow, JobEnv, NewRow, TagChange};
+
+use together::{KEEP, READ, say};
 
 /// The newest format this nexus knows: the number of steps in [`MIGRATIONS`].
 pub const FORMAT: u32 = MIGRATIONS.len() as u32;
@@ -185,7 +189,7 @@ impl Store {
         let secrets_dropped = true;
         let (path, env_cache, specs) = (path.to_path_buf(), spec::EnvCache::default(), spec::Specs::default());
         let launched = BTreeMap::new();
-        Ok(Store {
+        let mut store = Store {
             path,
             db,
             next_n,
@@ -197,7 +201,9 @@ impl Store {
             launched,
             secrets_dropped,
             commits: 0,
-        })
+        };
+        store.clear_leftovers();
+        Ok(store)
     }
 
     pub fn meta(&self, key: &str) -> Result<Option<String>, StoreError> {
@@ -226,11 +232,11 @@ impl Store {
     /// Reads that belong together see one state of the database, and cost less than each by itself. Nothing is committed
     /// until they are [done](Store::done_reading).
     pub fn read_together(&self) -> Result<(), StoreError> {
-        self.db.execute_batch("BEGIN").map_err(|source| self.read_error(source))
+        say(&self.db, READ).map_err(|source| self.read_error(source))
     }
 
     pub fn done_reading(&self) -> Result<(), StoreError> {
-        self.db.execute_batch("COMMIT").map_err(|source| self.read_error(source))
+        say(&self.db, KEEP).map_err(|source| self.read_error(source))
     }
 
     /// State of a job and the GPUs of its newest run.
@@ -283,7 +289,7 @@ impl Store {
         let _ = self.db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
     }
 
-    /// Empties the WAL, so that no deleted secret stays readable in it.
+    /// Empties the WAL, so that no deleted secret stays readable in it, and lays it out anew.
     pub fn clear_leftovers(&mut self) {
         // Readers in the way are not waited for: the next idle moment tries again.
         let cleared = self.db.busy_timeout(Duration::ZERO).and_then(|()| {
@@ -293,6 +299,8 @@ impl Store {
         let patient = self.db.busy_timeout(BUSY_PATIENCE);
         if cleared == Ok(true) && patient.is_ok() {
             self.secrets_dropped = false;
+            // Without it commits take longer, and a full disk tells them so.
+            let _ = wal::lay(&self.path);
         }
     }
 
@@ -326,9 +334,9 @@ impl Readers {
     pub fn read<T>(&self, read: impl FnOnce(&read::Reader) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let db = self.connection()?;
         let fail = |source| StoreError::Read { path: self.path.clone(), source };
-        db.execute_batch("BEGIN").map_err(fail)?;
+        say(&db, READ).map_err(fail)?;
         let answer = read(&read::Reader::new(&db, &self.path));
-        db.execute_batch("COMMIT").map_err(fail)?;
+        say(&db, KEEP).map_err(fail)?;
         self.keep(db);
         answer
     }

@@ -4,8 +4,9 @@
 use nexus_core::event::NewJob;
 use nexus_core::ids::{JobId, SweepId};
 use nexus_core::time::Time;
-use rusqlite::{CachedStatement, Statement, Transaction};
+use rusqlite::{CachedStatement, Statement};
 
+use super::together::Together;
 use super::write::NewRow;
 
 /// Measured: fewer cost more, and twice as many are no faster.
@@ -57,7 +58,7 @@ impl<'a> NewJobs<'a> {
 
     pub fn add(
         &mut self,
-        db: &'a Transaction<'a>,
+        db: &'a Together<'a>,
         n: i64,
         (new, row): (&'a NewJob, &'a NewRow),
         of: Numbers,
@@ -74,12 +75,12 @@ impl<'a> NewJobs<'a> {
         if self.waiting.len() == AT_ONCE { self.insert(db) } else { Ok(()) }
     }
 
-    pub fn put(&mut self, db: &'a Transaction<'a>) -> rusqlite::Result<()> {
+    pub fn put(&mut self, db: &'a Together<'a>) -> rusqlite::Result<()> {
         self.insert(db)?;
         self.count(db)
     }
 
-    fn insert(&mut self, db: &'a Transaction<'a>) -> rusqlite::Result<()> {
+    fn insert(&mut self, db: &'a Together<'a>) -> rusqlite::Result<()> {
         let Some(first) = self.waiting.first() else { return Ok(()) };
         let (statement, rows) = match self.waiting.len() {
             AT_ONCE => (&mut self.many, AT_ONCE),
@@ -101,7 +102,7 @@ impl<'a> NewJobs<'a> {
     }
 
     /// A spec is there as long as a job has it.
-    fn count(&mut self, db: &'a Transaction<'a>) -> rusqlite::Result<()> {
+    fn count(&mut self, db: &'a Together<'a>) -> rusqlite::Result<()> {
         let (spec, uses) = std::mem::take(&mut self.uses);
         if uses > 0 {
             db.prepare_cached("UPDATE specs SET uses = uses + ?2 WHERE n = ?1")?.execute([spec, uses])?;

@@ -17,7 +17,7 @@ use nexus_core::learned::Learned;
 use nexus_core::request::{GpuSet, Raise, Same};
 use nexus_core::run::{Lease, Outcome, StopCause};
 use nexus_core::time::Time;
-use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{OptionalExtension, params};
 
 use super::learned;
 use super::left::Copied;
@@ -25,6 +25,7 @@ use super::machines::MachineRow;
 use super::new_jobs::{NewJobs, Numbers};
 use super::records::raised;
 use super::spec::{NewSpec, Specs, StoredSpec, common_text, env_text, have_in_common, numbered, stored_spec};
+use super::together::Together;
 use super::{NewSweepRow, Store, StoreError, Submission, VariableChange, WatchChange, twins};
 use crate::identity::{Identity, identity};
 use crate::service_log::Line;
@@ -141,8 +142,7 @@ impl Store {
         if is_much || self.room_since.is_some_and(|since| since + ROOM_FOR <= clock::instant()) {
             self.make_room(is_much).map_err(fail)?;
         }
-        // It writes sooner or later: one that has read first is not waited with for another's lock.
-        let transaction = self.db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
+        let transaction = Together::begin(&self.db).map_err(fail)?;
         let (next_n, secrets_dropped, live) = {
             let mut writer = Writer {
                 db: &transaction,
@@ -159,7 +159,7 @@ impl Store {
             writer.batch(batch).map_err(fail)?;
             (writer.next_n, writer.secrets_dropped, writer.live)
         };
-        transaction.commit().map_err(fail)?;
+        transaction.keep().map_err(fail)?;
         self.next_n = next_n;
         self.live.follow(&live);
         self.commits += 1;
@@ -171,7 +171,7 @@ impl Store {
 }
 
 pub(super) struct Writer<'a> {
-    pub(super) db: &'a Transaction<'a>,
+    pub(super) db: &'a Together<'a>,
     new_jobs: NewJobs<'a>,
     /// Those of new jobs. Many come in the order of their ids, and are not searched for then.
     rows: Peekable<btree_map::Iter<'a, JobId, NewRow>>,

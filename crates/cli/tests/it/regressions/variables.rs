@@ -92,9 +92,6 @@ fn r20_another_value_leaves_nothing_of_the_one_before() {
     nexus.set_variable("TOKEN", SECRET);
     assert!(!files_with(&nexus, SECRET).is_empty(), "it is kept, or this test looks at nothing");
     let held = nexus.add_with(&["--hold"], &use_it("open"));
-    // What is cleaned up anyhow after a start is over then.
-    let log = nexus.home().join("nexus.db-wal");
-    until("the log is empty", || (std::fs::metadata(&log).map_or(0, |found| found.len()) == 0).then_some(()));
     nexus.set_variable("TOKEN", "another");
     vanishes(&nexus, SECRET, "another value is set");
     nexus.ok(&["release", &held]);

@@ -267,9 +267,10 @@ fn a_crash_in_the_middle_leaves_nothing_half_and_nothing_twice() {
             let socket = &socket;
             scope.spawn(move || std::panic::catch_unwind(|| request(socket, "POST", "/v1/history", chunk)));
         }
-        let size = || std::fs::metadata(nexus.home().join("nexus.db-wal")).map_or(0, |found| found.len());
-        let before = size();
-        until("something is being written", || (size() != before).then_some(()));
+        let log = nexus.home().join("nexus.db-wal");
+        let written_at = || std::fs::metadata(&log).unwrap().modified().unwrap();
+        let before = written_at();
+        until("something is being written", || (written_at() != before).then_some(()));
         nexus_testkit::kill(service, nexus_testkit::signal::SIGKILL);
     });
     until("the service is gone", || (!nexus_testkit::alive(service)).then_some(()));
