@@ -283,7 +283,7 @@ fn open_node(home: &Home, lock: &HomeLock, engine: mpsc::Sender<Message>) -> Res
         reports: home.reports(),
         launcher: vec!["/proc/self/exe".into(), "__launcher".into()],
         cgroups: true,
-        guard: Some(guard),
+        guard: Some(guard.into()),
     };
     let sink = move |report: NodeReport| {
         for message in messages(report) {

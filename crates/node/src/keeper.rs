@@ -8,7 +8,7 @@
 
 mod handing;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,12 +21,13 @@ use nexus_core::ids::RunId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use self::handing::{Handed, Idle};
+use self::handing::Handed;
 use crate::cgroup::Containment;
 use crate::inspect::{InspectError, Seen, claim, inspect};
 use crate::launch::Launcher;
 use crate::launcher::Reply;
 use crate::leftovers::Leftovers;
+use crate::listeners::Listeners;
 use crate::processes::{self, Process};
 use crate::reports::{Heard, Reports};
 use crate::words::{Mailbox, NodeConfig, Report, Request, RunPlace, Sink};
@@ -47,6 +48,7 @@ const CLOSE_PATIENCE: Duration = Duration::from_millis(100);
 /// What a keeper is made of.
 pub(crate) struct Parts {
     pub config: NodeConfig,
+    pub listeners: Arc<Listeners>,
     pub containment: Containment,
     pub boot_id: String,
     pub sink: Arc<Sink>,
@@ -71,10 +73,7 @@ pub(crate) struct Keeper {
     /// Asked of the launcher, not yet answered.
     launching: HashMap<RunId, Launching>,
     watched: HashMap<RunId, Watched>,
-    /// Shims that listen, the longest first.
-    idle: VecDeque<Idle>,
-    /// Shims that listen for a run that was announced.
-    ready: HashMap<RunId, Idle>,
+    listeners: Arc<Listeners>,
     /// To be looked at again when the time comes.
     unsettled: HashMap<RunId, Unsettled>,
     /// Lost, with a thread that ends what they left.
@@ -98,8 +97,6 @@ struct Watched {
     begun: bool,
     /// Its end was reported by message.
     ended: bool,
-    /// Its end is in the database.
-    settled: bool,
     /// Its shim may be handed another run: it is of this very program, and no signal is on its way to it.
     reusable: bool,
     /// Until there is word from it.
@@ -108,7 +105,7 @@ struct Watched {
 
 impl Watched {
     fn new(dir: PathBuf, shim: Arc<OwnedFd>) -> Watched {
-        Watched { dir, shim, begun: false, ended: false, settled: false, reusable: true, handed: None }
+        Watched { dir, shim, begun: false, ended: false, reusable: true, handed: None }
     }
 }
 
@@ -151,8 +148,7 @@ impl Keeper {
             launcher: Some(parts.launcher),
             launching: HashMap::new(),
             watched: HashMap::new(),
-            idle: VecDeque::new(),
-            ready: HashMap::new(),
+            listeners: parts.listeners,
             unsettled: HashMap::new(),
             clearing: HashSet::new(),
             closed: false,
@@ -184,6 +180,7 @@ impl Keeper {
         if let Some(launcher) = self.launcher.take() {
             launcher.close();
         }
+        self.listeners.close();
         self.reports.close();
         self.see_off();
     }
@@ -230,11 +227,8 @@ impl Keeper {
         let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
         while let Ok(request) = self.requests.try_recv() {
             match request {
-                Request::Announce(runs) => runs.into_iter().for_each(|spec| self.announce(spec)),
-                Request::Start { runs, settled } => {
-                    self.settled(&settled);
-                    runs.into_iter().for_each(|spec| self.start(spec));
-                }
+                Request::Start(runs) => runs.into_iter().for_each(|spec| self.start(spec)),
+                Request::Begun { run, spec, by } => self.begun(run, *spec, by),
                 Request::Observe(runs) => runs.into_iter().for_each(|place| self.observe(place)),
                 Request::Stop(runs) => runs.into_iter().for_each(|place| self.stop(place)),
                 Request::Cleared { run, error } => {
@@ -256,20 +250,9 @@ impl Keeper {
         if self.is_on_its_way(run) {
             return;
         }
-        let spec = self.completed(spec);
         if let Some(spec) = self.hand(run, spec) {
             self.launch(run, Launching { spec, launches: 0, stop: false, begun: false });
         }
-    }
-
-    /// With what the node alone knows.
-    fn completed(&self, mut spec: RunSpec) -> RunSpec {
-        spec.reports.clone_from(&self.config.reports);
-        spec.cgroup_base = match &self.containment {
-            Containment::Cgroup(base) => Some(base.clone()),
-            Containment::Session => None,
-        };
-        spec
     }
 
     fn launch(&mut self, run: RunId, mut launching: Launching) {
@@ -292,7 +275,7 @@ impl Keeper {
     fn revive_launcher(&mut self) -> std::io::Result<&mut Launcher> {
         match &mut self.launcher {
             Some(launcher) => Ok(launcher),
-            none => Ok(none.insert(Launcher::start(&self.config.launcher, self.config.guard.as_ref())?)),
+            none => Ok(none.insert(Launcher::start(&self.config.launcher, self.config.guard.as_deref())?)),
         }
     }
 
@@ -363,7 +346,10 @@ impl Keeper {
     // Listening.
 
     fn hear_shims(&mut self, is_ready: impl Fn(usize) -> bool) {
-        for heard in self.reports.take(is_ready) {
+        let heard = self.reports.take(is_ready);
+        // What is heard of a run was asked for before.
+        self.take_requests();
+        for heard in heard {
             let (line, message) = match heard {
                 Heard::Message(line, message) => (line, message),
                 Heard::Closed(line) => {

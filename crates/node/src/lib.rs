@@ -21,6 +21,7 @@ pub mod launcher;
 pub mod left;
 mod leftovers;
 pub mod line;
+mod listeners;
 mod login;
 pub mod logs;
 pub mod memory;

@@ -4,9 +4,14 @@
 //! places as there are threads; told to keep nothing, it has the machine clear every page anew where megabytes come and go
 //! a hundred times a second.
 
-/// Pieces from so many bytes on are given back one by one, and so is the end of what is free.
+/// Pieces from so many bytes on are given back one by one.
 #[cfg(target_env = "gnu")]
 const LARGE_BYTES: i32 = 128 << 10;
+
+/// Where more than this is free at the end, it is given back. What a turn of the engine takes and lets go is less: it would
+/// be cleared anew for each.
+#[cfg(target_env = "gnu")]
+const FREE_BYTES: i32 = 512 << 10;
 
 /// The most that it can be told.
 #[cfg(target_env = "gnu")]
@@ -27,7 +32,7 @@ pub fn share() {
 pub fn give_back() {
     #[cfg(target_env = "gnu")]
     {
-        tell(&[(libc::M_MMAP_THRESHOLD, LARGE_BYTES), (libc::M_TRIM_THRESHOLD, LARGE_BYTES)]);
+        tell(&[(libc::M_MMAP_THRESHOLD, LARGE_BYTES), (libc::M_TRIM_THRESHOLD, FREE_BYTES)]);
         // SAFETY: gives back what nobody holds.
         unsafe { libc::malloc_trim(0) };
     }

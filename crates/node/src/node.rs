@@ -2,6 +2,7 @@
 //! reported, in any order and perhaps more than once.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
@@ -16,7 +17,8 @@ use rustix::process::{PidfdFlags, getpid, pidfd_open};
 use crate::cgroup::{self, Containment};
 use crate::keeper::{Keeper, Parts};
 use crate::launch::Launcher;
-use crate::reports::Reports;
+use crate::listeners::{Listener, Listeners};
+use crate::reports::{Next, Reports, tell};
 use crate::tidy::{How, Tidier, Tidying};
 use crate::words::{Mailbox, NodeConfig, Request, RunPlace, Sink};
 
@@ -37,7 +39,13 @@ pub enum NodeError {
 /// Starts, watches and stops runs on this machine.
 pub struct Node {
     mailbox: Mailbox,
+    /// Shims that may be told of runs.
+    listeners: Arc<Listeners>,
     tidier: Tidier,
+    /// Where shims report.
+    reports: PathBuf,
+    /// See [`NodeConfig`].
+    guard: Option<Arc<File>>,
     containment: Containment,
     keeper: Option<JoinHandle<()>>,
 }
@@ -54,14 +62,17 @@ impl Node {
         let reports = Reports::open(&config.reports)
             .map_err(|source| NodeError::Reports { path: config.reports.clone(), source })?;
         let sink = Arc::new(sink);
-        let launcher = Launcher::start(&config.launcher, config.guard.as_ref()).map_err(|source| {
+        let launcher = Launcher::start(&config.launcher, config.guard.as_deref()).map_err(|source| {
             NodeError::Launcher { program: config.launcher.first().cloned().unwrap_or_default(), source }
         })?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|errno| thread(errno.into()))?;
         let (sender, requests) = channel();
         let mailbox = Mailbox { sender, wake: Arc::new(wake), closed: Arc::new(AtomicBool::new(false)) };
+        let listeners = Arc::new(Listeners::default());
+        let (reports_at, guard) = (config.reports.clone(), config.guard.clone());
         let parts = Parts {
             config,
+            listeners: listeners.clone(),
             containment: containment.clone(),
             boot_id,
             sink: sink.clone(),
@@ -74,13 +85,19 @@ impl Node {
         let keeper = std::thread::Builder::new().name("nexus-node".to_owned());
         let keeper = keeper.spawn(move || Keeper::new(parts).run()).map_err(thread)?;
         let tidier = Tidier::start(sink).map_err(thread)?;
-        Ok(Node { mailbox, tidier, containment, keeper: Some(keeper) })
+        Ok(Node { mailbox, listeners, tidier, reports: reports_at, guard, containment, keeper: Some(keeper) })
     }
 
     /// Runs that will be started as soon as that is in the database: whoever can makes ready for them meanwhile. Nothing
     /// comes of one that is not started then.
+    ///
+    /// # Panics
+    /// If a `run` is no run's id.
     pub fn announce(&self, runs: Vec<RunSpec>) {
-        self.mailbox.post(Request::Announce(runs));
+        for mut spec in runs {
+            self.complete(&mut spec);
+            self.listeners.announce(run_of(&spec), &spec);
+        }
     }
 
     /// Starts runs. Their `reports` and `cgroup_base` are filled in here. A run that was started before, by
@@ -89,12 +106,36 @@ impl Node {
     ///
     /// # Panics
     /// If a `run` is no run's id.
-    pub fn start(&self, runs: Vec<RunSpec>, settled: Vec<RunId>) {
-        for spec in &runs {
-            spec.run.parse::<RunId>().expect("a spec carries the id of its run");
+    pub fn start(&self, mut runs: Vec<RunSpec>, settled: Vec<RunId>) {
+        runs.iter_mut().for_each(|spec| self.complete(spec));
+        self.listeners.settled(&settled);
+        let mut others = Vec::new();
+        for spec in runs {
+            let run = run_of(&spec);
+            match self.listeners.ready(run) {
+                Some(shim) => self.begin(run, spec, shim),
+                None => others.push(spec),
+            }
         }
-        self.mailbox.post(Request::Start { runs, settled });
+        self.mailbox.post(Request::Start(others));
         self.tidier.tell(Tidying::Started);
+    }
+
+    /// The keeper's request lies there before the shim is told: whatever it hears of the run comes after. When the shim does
+    /// not take it, its line closes.
+    fn begin(&self, run: RunId, spec: RunSpec, shim: Listener) {
+        self.mailbox.leave(Request::Begun { run, spec: spec.into(), by: shim.clone() });
+        let next = Next::Begin { spec: None, last_settled: shim.settled };
+        tell(&shim.socket, &next, self.guard.as_deref());
+    }
+
+    /// Adds what the node alone knows.
+    fn complete(&self, spec: &mut RunSpec) {
+        spec.reports.clone_from(&self.reports);
+        spec.cgroup_base = match &self.containment {
+            Containment::Cgroup(base) => Some(base.clone()),
+            Containment::Session => None,
+        };
     }
 
     /// Reports where runs stand that this node did not start, and watches those that live.
@@ -147,4 +188,8 @@ impl Drop for Node {
             cgroup::remove_base(base);
         }
     }
+}
+
+fn run_of(spec: &RunSpec) -> RunId {
+    spec.run.parse().expect("a spec carries the id of its run")
 }

@@ -7,6 +7,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nexus_api::run_dir::{FORMAT, RunSpec, ShimMessage};
@@ -51,7 +52,7 @@ pub enum Next<Spec> {
 pub struct Reports {
     path: PathBuf,
     listener: OwnedFd,
-    lines: Vec<(Line, OwnedFd)>,
+    lines: Vec<(Line, Arc<OwnedFd>)>,
     next: u64,
     buffer: Vec<u8>,
 }
@@ -73,36 +74,42 @@ impl Reports {
 
     /// What to poll for input: the lines, and last where new ones come from.
     pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.lines.iter().map(|(_, socket)| socket).chain([&self.listener]).map(AsFd::as_fd)
+        self.lines.iter().map(|(_, socket)| socket.as_fd()).chain([self.listener.as_fd()])
     }
 
     /// All that has come on the lines that are ready, by their place among the sockets, and on new ones.
     pub fn take(&mut self, is_ready: impl Fn(usize) -> bool) -> Vec<Heard> {
         let mut heard = Vec::new();
-        for (place, (line, socket)) in std::mem::take(&mut self.lines).into_iter().enumerate() {
+        let lines = std::mem::take(&mut self.lines);
+        let has_new = is_ready(lines.len());
+        for (place, (line, socket)) in lines.into_iter().enumerate() {
             match is_ready(place) {
                 true => self.hear(line, socket, &mut heard),
                 false => self.lines.push((line, socket)),
             }
         }
+        if has_new {
+            self.accept(&mut heard);
+        }
+        heard
+    }
+
+    fn accept(&mut self, heard: &mut Vec<Heard>) {
         loop {
             match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => {
                     self.next += 1;
-                    self.hear(Line(self.next), socket, &mut heard);
+                    self.hear(Line(self.next), Arc::new(socket), heard);
                 }
-                Err(Errno::AGAIN) => return heard,
+                Err(Errno::AGAIN) => return,
                 Err(Errno::INTR) => {}
-                Err(_) => {
-                    // Out of descriptors, say: without a rest the waiting connection would wake us for ever.
-                    std::thread::sleep(ACCEPT_AGAIN);
-                    return heard;
-                }
+                // Out of descriptors, say: without a rest the waiting connection would wake us for ever.
+                Err(_) => return std::thread::sleep(ACCEPT_AGAIN),
             }
         }
     }
 
-    fn hear(&mut self, line: Line, socket: OwnedFd, heard: &mut Vec<Heard>) {
+    fn hear(&mut self, line: Line, socket: Arc<OwnedFd>, heard: &mut Vec<Heard>) {
         loop {
             match recv(&socket, &mut self.buffer[..], RecvFlags::empty()) {
                 Ok((length @ 1.., _)) => {
@@ -116,24 +123,12 @@ impl Reports {
         }
     }
 
-    /// Tells the shim at the other end of its next run, with the guard of its start if it is to begin. Returns whether
-    /// that is on its way; the line closes if the shim does not take it.
-    pub fn tell(&self, line: Line, next: &Next<&RunSpec>, guard: Option<&File>) -> bool {
-        let Some((_, socket)) = self.lines.iter().find(|(other, _)| *other == line) else { return false };
-        let Ok(text) = serde_json::to_vec(next) else { return false };
-        if text.len() > MESSAGE_BYTES {
-            return false;
-        }
-        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut beside = SendAncillaryBuffer::new(&mut room);
-        let guard = guard.map(AsFd::as_fd);
-        if let Some(guard) = &guard {
-            beside.push(SendAncillaryMessage::ScmRights(std::slice::from_ref(guard)));
-        }
-        sendmsg(socket, &[IoSlice::new(&text)], &mut beside, SendFlags::NOSIGNAL).is_ok()
+    /// Where a line that is open is written to.
+    pub fn socket(&self, line: Line) -> Option<Arc<OwnedFd>> {
+        self.lines.iter().find(|(other, _)| *other == line).map(|(_, socket)| socket.clone())
     }
 
-    /// Lets go of the shims that listen.
+    /// Lets go of all shims.
     pub fn close(&mut self) {
         self.lines.clear();
     }
@@ -143,6 +138,22 @@ impl Drop for Reports {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }
+}
+
+/// Tells the shim at the other end of its next run, with the guard of its start if it is to begin. Returns whether that is on
+/// its way; the line closes if the shim does not take it.
+pub fn tell(socket: &OwnedFd, next: &Next<&RunSpec>, guard: Option<&File>) -> bool {
+    let Ok(text) = serde_json::to_vec(next) else { return false };
+    if text.len() > MESSAGE_BYTES {
+        return false;
+    }
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut beside = SendAncillaryBuffer::new(&mut room);
+    let guard = guard.map(AsFd::as_fd);
+    if let Some(guard) = &guard {
+        beside.push(SendAncillaryMessage::ScmRights(std::slice::from_ref(guard)));
+    }
+    sendmsg(socket, &[IoSlice::new(&text)], &mut beside, SendFlags::NOSIGNAL).is_ok()
 }
 
 /// A message of a later format is left alone: the run directory tells, with the reason, what cannot be read.

@@ -11,6 +11,8 @@ use nexus_api::run_dir::{ExitRecord, RunSpec};
 use nexus_core::ids::RunId;
 use serde::{Deserialize, Serialize};
 
+use crate::listeners::Listener;
+
 /// Where a node listens and what it starts.
 pub struct NodeConfig {
     /// Path of the socket on which shims report; its folder exists.
@@ -21,7 +23,7 @@ pub struct NodeConfig {
     pub cgroups: bool,
     /// The lock of the service's home. The launcher keeps it open, and each shim until its marker is made: who
     /// gets the lock afterwards knows that no start is still on its way.
-    pub guard: Option<File>,
+    pub guard: Option<Arc<File>>,
 }
 
 /// A run and its directory.
@@ -86,12 +88,12 @@ pub type Sink = Box<dyn Fn(Report) + Send + Sync>;
 
 /// What is asked of the keeper.
 pub(crate) enum Request {
-    /// These will be started in a moment, if nothing comes between.
-    Announce(Vec<RunSpec>),
-    Start {
-        runs: Vec<RunSpec>,
-        /// Runs whose ends are in the database by now.
-        settled: Vec<RunId>,
+    Start(Vec<RunSpec>),
+    /// A shim that had made ready for this run is told to begin.
+    Begun {
+        run: RunId,
+        spec: Box<RunSpec>,
+        by: Listener,
     },
     Observe(Vec<RunPlace>),
     Stop(Vec<RunPlace>),
@@ -114,10 +116,18 @@ pub(crate) struct Mailbox {
 
 impl Mailbox {
     pub fn post(&self, request: Request) {
+        self.leave(request);
+        self.wake();
+    }
+
+    /// Leaves it there for when the keeper wakes.
+    pub fn leave(&self, request: Request) {
         // The keeper outlives every node; a thread that still clears up after that has nobody to tell.
-        if self.sender.send(request).is_ok() {
-            let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
-        }
+        let _ = self.sender.send(request);
+    }
+
+    pub fn wake(&self) {
+        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
     }
 }
 

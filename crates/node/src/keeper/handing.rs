@@ -9,7 +9,8 @@ use nexus_api::run_dir::{Cause, ExitRecord, RunSpec};
 use nexus_core::ids::RunId;
 
 use super::{Keeper, Launching, MESSAGE_PATIENCE, Watched, Why};
-use crate::reports::{Line, Next};
+use crate::listeners::Listener;
+use crate::reports::{Line, Next, tell};
 
 /// What was handed to a shim that listened, to be launched if that does not take it.
 pub struct Handed {
@@ -19,66 +20,40 @@ pub struct Handed {
     pub after: RunId,
 }
 
-/// A shim whose run has ended.
-pub struct Idle {
-    pub line: Line,
-    pub run: RunId,
-}
-
 impl Keeper {
     /// Asked for, and nothing heard of it so far.
     pub(super) fn is_on_its_way(&self, run: RunId) -> bool {
         self.launching.contains_key(&run) || self.watched.get(&run).is_some_and(|watched| watched.handed.is_some())
     }
 
-    /// Tells a shim that listens of a run that will be handed to it. Where there is none, nothing is lost.
-    pub(super) fn announce(&mut self, spec: RunSpec) {
-        let Ok(run) = spec.run.parse::<RunId>() else { return };
-        if self.is_on_its_way(run) || self.ready.contains_key(&run) {
-            return;
-        }
-        let spec = self.completed(spec);
-        while let Some(idle) = self.idle.pop_front() {
-            if self.reports.tell(idle.line, &Next::Announced(&spec), None) {
-                self.ready.insert(run, idle);
-                return;
-            }
-        }
-    }
-
     /// Hands a run to a shim that listens; gives it back if there is none.
     pub(super) fn hand(&mut self, run: RunId, spec: RunSpec) -> Option<RunSpec> {
-        loop {
-            let announced = self.ready.remove(&run);
-            let is_ready = announced.is_some();
-            let Some(Idle { line, run: after }) = announced.or_else(|| self.idle.pop_front()) else {
-                return Some(spec);
-            };
-            let Some(before) = self.watched.get(&after) else { continue };
-            let (shim, last_settled) = (before.shim.clone(), before.settled);
-            let next = Next::Begin { spec: (!is_ready).then_some(&spec), last_settled };
-            if self.reports.tell(line, &next, self.config.guard.as_ref()) {
-                let dir = spec.dir.clone();
-                let handed = Some(Handed { spec, line, after });
-                self.watched.insert(run, Watched { handed, ..Watched::new(dir.clone(), shim) });
-                self.look_later(run, dir, Why::Launched, MESSAGE_PATIENCE);
+        while let Some(by) = self.listeners.idle() {
+            let next = Next::Begin { spec: Some(&spec), last_settled: by.settled };
+            if tell(&by.socket, &next, self.config.guard.as_deref()) {
+                self.begun(run, spec, by);
                 return None;
             }
         }
+        Some(spec)
     }
 
-    pub(super) fn settled(&mut self, runs: &[RunId]) {
-        for run in runs {
-            if let Some(watched) = self.watched.get_mut(run) {
-                watched.settled = true;
-            }
-        }
+    /// A shim was told to begin a run, and may be gone by now.
+    pub(super) fn begun(&mut self, run: RunId, spec: RunSpec, by: Listener) {
+        let Listener { line, run: after, .. } = by;
+        let shim = self.watched.get(&after).map(|before| before.shim.clone());
+        let Some(shim) = shim.filter(|_| self.reports.socket(line).is_some()) else {
+            return self.launch_again(run, Launching { spec, launches: 1, stop: false, begun: false });
+        };
+        let dir = spec.dir.clone();
+        let handed = Some(Handed { spec, line, after });
+        self.watched.insert(run, Watched { handed, ..Watched::new(dir.clone(), shim) });
+        self.look_later(run, dir, Why::Launched, MESSAGE_PATIENCE);
     }
 
     /// A shim has closed its line: what was handed to it and not begun needs another.
     pub(super) fn line_closed(&mut self, line: Line) {
-        self.idle.retain(|idle| idle.line != line);
-        self.ready.retain(|_, idle| idle.line != line);
+        self.listeners.forget(line);
         let is_handed = |watched: &Watched| watched.handed.as_ref().is_some_and(|handed| handed.line == line);
         let handed: Vec<RunId> =
             self.watched.iter().filter(|(_, watched)| is_handed(watched)).map(|(run, _)| *run).collect();
@@ -106,8 +81,10 @@ impl Keeper {
     pub(super) fn listens(&mut self, run: RunId, line: Line, record: &ExitRecord) {
         let ended_by_itself = record.pid.is_some() && record.cause == Cause::Own;
         let fit = |watched: &&Watched| watched.reusable && !watched.ended && ended_by_itself;
-        if self.watched.get(&run).filter(fit).is_some() {
-            self.idle.push_back(Idle { line, run });
+        if self.watched.get(&run).filter(fit).is_some()
+            && let Some(socket) = self.reports.socket(line)
+        {
+            self.listeners.add(Listener { line, socket, run, settled: false });
         }
     }
 

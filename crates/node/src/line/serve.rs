@@ -267,8 +267,12 @@ fn open_doer(
             .map_err(|source| ServeError::System { operation: "open the folder for Slurm", source })?;
         return Ok((Doer::Cluster(submitter), Containment::Session));
     }
-    let config =
-        NodeConfig { reports: home.reports(), launcher: options.launcher.clone(), cgroups: true, guard: Some(lock) };
+    let config = NodeConfig {
+        reports: home.reports(),
+        launcher: options.launcher.clone(),
+        cgroups: true,
+        guard: Some(lock.into()),
+    };
     let node =
         Node::open(config, sink(outgoing, ending, FromNode::Report)).map_err(|node| ServeError::Node { node })?;
     let containment = node.containment();
