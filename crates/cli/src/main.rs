@@ -2,6 +2,8 @@
 //!
 //! Shows what the service says and asks it for what the user wants; opens neither database nor GPUs itself.
 
+#![cfg_attr(all(target_env = "gnu", not(test)), no_main)]
+
 mod app;
 mod args;
 mod attach;
@@ -21,6 +23,7 @@ mod job_file;
 mod misplaced;
 mod narrow;
 mod on_gpus;
+mod process;
 mod read;
 mod render;
 mod resolve;
@@ -40,7 +43,6 @@ mod whole_file;
 
 use std::ffi::OsString;
 use std::pin::Pin;
-use std::process::ExitCode;
 
 use args::Verb;
 
@@ -51,9 +53,22 @@ use crate::commands::{
     status, stop, sweep, tag, var, wait, why,
 };
 use crate::error::{CliError, code};
+use crate::process::ExitCode;
 use crate::ui::Ui;
 
-fn main() -> ExitCode {
+/// Where the process begins.
+#[cfg(all(target_env = "gnu", not(test)))]
+#[unsafe(no_mangle)]
+extern "C" fn main() -> libc::c_int {
+    process::live(nexus)
+}
+
+#[cfg(any(not(target_env = "gnu"), test))]
+fn main() {
+    process::live(nexus)
+}
+
+fn nexus() -> ExitCode {
     let raw: Vec<OsString> = std::env::args_os().collect();
     if raw.get(1).is_some_and(|word| word == "__launcher") {
         nexus_node::launcher::main();

@@ -1,7 +1,6 @@
 //! What clap could not read: the error, the usage line, the nearest verb.
 
 use std::ffi::OsString;
-use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -9,6 +8,7 @@ use crate::args::{self, Verb};
 use crate::commands::help;
 use crate::commands::status::StatusArgs;
 use crate::error::{CliError, Told, Usage, code};
+use crate::process::ExitCode;
 use crate::ui::{ColorWhen, Ui};
 
 /// Prints help and version where they were asked for, and errors in our form.

@@ -1,7 +1,6 @@
 //! `nexus add`: queue a job.
 
 use std::ffi::OsString;
-use std::process::ExitCode;
 
 use jiff::Zoned;
 use nexus_api::env::Env;
@@ -12,6 +11,7 @@ use crate::app::App;
 use crate::chosen;
 use crate::client::Client;
 use crate::error::CliError;
+use crate::process::ExitCode;
 use crate::render::prospect;
 use crate::render::reason::{self, Capacity};
 use crate::render::text;

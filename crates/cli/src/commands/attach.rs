@@ -1,7 +1,6 @@
 //! `nexus attach`: a job's terminal.
 
 use std::io::IsTerminal;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use jiff::Zoned;
@@ -14,6 +13,7 @@ use crate::attach::{self, Left};
 use crate::chosen;
 use crate::client::Client;
 use crate::error::{CliError, Refused};
+use crate::process::ExitCode;
 use crate::render::outcome;
 use crate::render::reason::{self, Capacity};
 use crate::signals;

@@ -1,13 +1,12 @@
 //! `nexus cancel`: take queued jobs out and end running ones, in one step.
 
-use std::process::ExitCode;
-
 use nexus_api::jobs::{Action, Job};
 
 use crate::app::App;
 use crate::chosen;
 use crate::commands::kill;
 use crate::error::CliError;
+use crate::process::ExitCode;
 use crate::render::outcome;
 
 /// End jobs, queued or running

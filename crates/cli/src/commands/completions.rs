@@ -1,10 +1,9 @@
 //! `nexus completions`: what a shell needs to complete verbs and options.
 
-use std::process::ExitCode;
-
 use clap::ValueEnum;
 
 use crate::error::CliError;
+use crate::process::ExitCode;
 use crate::ui::Ui;
 
 /// Print the completions for a shell

@@ -2,7 +2,7 @@
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use nexus_api::paths::{Home, Surroundings};
 use tokio::signal::unix::{SignalKind, signal};
@@ -10,6 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::client::Client;
 use crate::commands::{status, stop};
 use crate::error::{CliError, Refused, code};
+use crate::process::ExitCode;
 use crate::ui::Ui;
 
 /// Small, real, and over in a few seconds.

@@ -4,7 +4,6 @@ mod login;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::ExitCode;
 
 use nexus_api::config::ConfigView;
 use nexus_api::paths::Home;
@@ -16,6 +15,7 @@ use serde::Serialize;
 use crate::app::App;
 use crate::commands::config;
 use crate::error::{CliError, code};
+use crate::process::ExitCode;
 use crate::render;
 use crate::render::doctor::{Finding, Level};
 use crate::render::text::counted;

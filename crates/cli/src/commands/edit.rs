@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use nexus_api::edit::{JobEdit, QueueEdit, QueueEdited};
 use nexus_api::env::Env;
@@ -16,6 +15,7 @@ use crate::client::Client;
 use crate::commands::add::tell_notes;
 use crate::draft::Draft;
 use crate::error::{CliError, Refused, Usage, code};
+use crate::process::ExitCode;
 use crate::render::text::counted;
 use crate::render::{self, paint::Paint};
 use crate::typed::is_escaped;

@@ -1,7 +1,6 @@
 //! `nexus export`: queue and history, to keep or to take elsewhere.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use jiff::Zoned;
@@ -13,6 +12,7 @@ use crate::app::App;
 use crate::client::Body;
 use crate::error::{CliError, Refused, Usage};
 use crate::narrow::NarrowArgs;
+use crate::process::ExitCode;
 use crate::ui::Ui;
 use crate::whole_file::WholeFile;
 

@@ -1,12 +1,11 @@
 //! `nexus first`: move queued jobs to the head of the queue.
 
-use std::process::ExitCode;
-
 use nexus_api::jobs::Action;
 
 use crate::app::App;
 use crate::chosen;
 use crate::error::CliError;
+use crate::process::ExitCode;
 use crate::render::outcome;
 
 /// Move queued jobs to the head of the queue

@@ -1,12 +1,11 @@
 //! `nexus forget`: delete ended jobs and their logs.
 
-use std::process::ExitCode;
-
 use nexus_api::jobs::Action;
 
 use crate::app::App;
 use crate::chosen;
 use crate::error::CliError;
+use crate::process::ExitCode;
 use crate::render::outcome;
 
 /// Delete ended jobs and their logs

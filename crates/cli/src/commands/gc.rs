@@ -1,12 +1,11 @@
 //! `nexus gc`: delete what nobody needs any more. It says what that is, and asks.
 
-use std::process::ExitCode;
-
 use nexus_api::gc::{Collect, Collected, Share};
 use nexus_api::values;
 
 use crate::app::App;
 use crate::error::{CliError, Refused, Usage};
+use crate::process::ExitCode;
 use crate::render::text;
 
 /// Delete what nobody needs any more

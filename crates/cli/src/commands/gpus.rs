@@ -1,6 +1,5 @@
 //! `nexus gpus`: one line a GPU.
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::app::App;
@@ -8,6 +7,7 @@ use crate::client::Client;
 use crate::commands::status::something_happened;
 use crate::ends;
 use crate::error::CliError;
+use crate::process::ExitCode;
 use crate::render;
 
 /// Load and memory move on even when nothing happens.

@@ -1,10 +1,9 @@
 //! `nexus help`: short by default, long on request.
 
-use std::process::ExitCode;
-
 use clap::Command;
 
 use crate::error::{CliError, Usage};
+use crate::process::ExitCode;
 use crate::ui::Ui;
 
 /// What most people need most of the time: what is typed, and what it does.

@@ -1,13 +1,12 @@
 //! `nexus history`: what has ended.
 
-use std::process::ExitCode;
-
 use jiff::{SignedDuration, Timestamp, Zoned};
 use nexus_api::jobs::{JobQuery, State};
 
 use crate::app::App;
 use crate::error::{CliError, Usage};
 use crate::narrow::NarrowArgs;
+use crate::process::ExitCode;
 use crate::{render, values};
 
 /// Show ended jobs, newest last

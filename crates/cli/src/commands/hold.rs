@@ -1,12 +1,11 @@
 //! `nexus hold`: keep queued jobs from starting.
 
-use std::process::ExitCode;
-
 use nexus_api::jobs::Action;
 
 use crate::app::App;
 use crate::chosen;
 use crate::error::CliError;
+use crate::process::ExitCode;
 use crate::render::outcome;
 
 /// Keep queued jobs from starting

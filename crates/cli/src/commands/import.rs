@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::iter::Peekable;
-use std::process::ExitCode;
 
 use nexus_api::edit::LineError;
 use nexus_api::history_import::TakenOver;
@@ -15,6 +14,7 @@ use crate::app::App;
 use crate::commands::add;
 use crate::error::{CliError, Usage, code};
 use crate::job_file as file;
+use crate::process::ExitCode;
 use crate::render;
 use crate::usual;
 

@@ -1,7 +1,5 @@
 //! `nexus kill`: end running jobs.
 
-use std::process::ExitCode;
-
 use nexus_api::jobs::{Action, Job, State};
 use nexus_api::machines::MachineState;
 use nexus_api::service::Machine;
@@ -11,6 +9,7 @@ use crate::chosen;
 use crate::client::Client;
 use crate::ends;
 use crate::error::CliError;
+use crate::process::ExitCode;
 use crate::render::{outcome, place, text};
 
 /// End running jobs

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 
 use nexus_api::jobs::Job;
 use nexus_api::problem::Problem;
@@ -12,6 +12,7 @@ use crate::chosen;
 use crate::client::{Body, Client, LogQuery};
 use crate::collapse::Collapse;
 use crate::error::CliError;
+use crate::process::ExitCode;
 
 /// Show what a job printed
 ///

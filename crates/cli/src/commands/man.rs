@@ -1,11 +1,11 @@
 //! `nexus __man DIR`: writes a manual page for nexus and one for each verb, for those who make packages.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use clap::Command;
 
 use crate::error::CliError;
+use crate::process::ExitCode;
 
 /// Pages are named as manuals have it: `nexus.1`, `nexus-add.1`, `nexus-sweep-show.1`.
 pub fn run(nexus: &Command, folder: &Path) -> Result<ExitCode, CliError> {

@@ -2,12 +2,12 @@
 //! ssh on another machine.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Duration;
 
 use nexus_node::line::serve::{self, ServeOptions};
 
 use crate::error::{Told, code};
+use crate::process::ExitCode;
 use crate::ui::Ui;
 
 #[derive(Clone, Debug, clap::Args)]
@@ -42,7 +42,7 @@ pub fn run(args: NodeArgs, ui: &Ui) -> ExitCode {
             return ExitCode::from(code::USAGE);
         }
     };
-    serve::main(ServeOptions { poll, simulate: args.simulate_gpus, slurm, ..usual })
+    serve::main(ServeOptions { poll, simulate: args.simulate_gpus, slurm, ..usual }).into()
 }
 
 fn check(wanted: &str, ui: &Ui) -> ExitCode {

@@ -1,9 +1,8 @@
 //! `nexus notify`: tries out who is told what became of jobs.
 
-use std::process::ExitCode;
-
 use crate::app::App;
 use crate::error::CliError;
+use crate::process::ExitCode;
 use crate::render;
 
 /// Tell somebody what became of jobs: try it out

@@ -1,10 +1,9 @@
 //! `nexus pause`: nothing new starts, anywhere or on some GPUs, until resume.
 
-use std::process::ExitCode;
-
 use crate::app::App;
 use crate::error::CliError;
 use crate::on_gpus;
+use crate::process::ExitCode;
 use crate::render::gpus::paused;
 
 /// Pause the queue, or some GPUs

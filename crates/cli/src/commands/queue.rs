@@ -1,13 +1,12 @@
 //! `nexus queue`: what waits, and why.
 
-use std::process::ExitCode;
-
 use jiff::Zoned;
 use nexus_api::jobs::JobQuery;
 
 use crate::app::App;
 use crate::error::CliError;
 use crate::narrow::NarrowArgs;
+use crate::process::ExitCode;
 use crate::render;
 use crate::render::reason::Capacity;
 

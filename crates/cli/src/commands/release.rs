@@ -1,12 +1,11 @@
 //! `nexus release`: let held jobs start.
 
-use std::process::ExitCode;
-
 use nexus_api::jobs::Action;
 
 use crate::app::App;
 use crate::chosen;
 use crate::error::CliError;
+use crate::process::ExitCode;
 use crate::render::outcome;
 
 /// Let held jobs start

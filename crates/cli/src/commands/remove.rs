@@ -1,12 +1,11 @@
 //! `nexus remove`: take queued jobs out.
 
-use std::process::ExitCode;
-
 use nexus_api::jobs::Action;
 
 use crate::app::App;
 use crate::chosen;
 use crate::error::CliError;
+use crate::process::ExitCode;
 use crate::render::outcome;
 
 /// Take queued jobs out of the queue

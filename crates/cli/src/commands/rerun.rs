@@ -1,13 +1,12 @@
 //! `nexus rerun`: new jobs with the spec of old ones.
 
-use std::process::ExitCode;
-
 use jiff::Zoned;
 use nexus_api::jobs::{Rerun, State};
 
 use crate::app::App;
 use crate::chosen;
 use crate::error::{CliError, Refused};
+use crate::process::ExitCode;
 use crate::render::prospect;
 use crate::render::reason::Capacity;
 use crate::secrets;

@@ -1,11 +1,10 @@
 //! `nexus restart`: a new service for the same home; jobs go on.
 
-use std::process::ExitCode;
-
 use crate::app::App;
 use crate::commands::stop;
 use crate::error::CliError;
 use crate::misplaced;
+use crate::process::ExitCode;
 use crate::start::StartOptions;
 
 /// Restart the service; running jobs go on

@@ -1,7 +1,6 @@
 //! `nexus results`: what jobs left behind, and copies of it.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use nexus_api::jobs::State;
@@ -12,6 +11,7 @@ use crate::app::App;
 use crate::chosen;
 use crate::client::Client;
 use crate::error::{CliError, Usage, code};
+use crate::process::ExitCode;
 use crate::render;
 
 /// How often a copy is looked at.

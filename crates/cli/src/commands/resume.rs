@@ -1,10 +1,9 @@
 //! `nexus resume`: queued jobs start again, everywhere or on some GPUs.
 
-use std::process::ExitCode;
-
 use crate::app::App;
 use crate::error::CliError;
 use crate::on_gpus;
+use crate::process::ExitCode;
 use crate::render::gpus::resumed;
 
 /// Resume the queue, or some GPUs

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
-use std::process::ExitCode;
 
 use nexus_api::jobs::{Action, Job, OnJobs};
 
@@ -13,6 +12,7 @@ use crate::commands::add;
 use crate::dispatch::{self, Asked, DispatchArgs, Settings};
 use crate::error::{CliError, Refused, Usage};
 use crate::exit;
+use crate::process::ExitCode;
 use crate::render::outcome;
 use crate::stay::{self, Stayed, Until};
 use crate::typed::AddArgs;

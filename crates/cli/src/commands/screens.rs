@@ -1,9 +1,8 @@
 //! `nexus screens`: the sessions of GNU screen.
 
-use std::process::ExitCode;
-
 use crate::app::App;
 use crate::error::CliError;
+use crate::process::ExitCode;
 use crate::render;
 
 /// Show the GNU screen sessions of jobs and service

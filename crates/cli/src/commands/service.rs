@@ -1,8 +1,8 @@
 //! `nexus __service`: this process becomes the service. Typed by nobody; see `start.rs`.
 
-use std::process::ExitCode;
-
 use nexus_api::paths::Home;
+
+use crate::process::ExitCode;
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct ServiceArgs {
@@ -23,5 +23,5 @@ pub fn run(args: ServiceArgs, home: Home) -> ExitCode {
         overrides: args.over.iter().filter_map(pair).collect(),
     };
     nexus_node::memory::share();
-    nexus_daemon::run(home, options)
+    nexus_daemon::run(home, options).into()
 }

@@ -1,9 +1,8 @@
 //! `nexus __service-view`: the window of the service's own screen session. Typed by nobody.
 
-use std::process::ExitCode;
-
 use crate::app::App;
 use crate::error::CliError;
+use crate::process::ExitCode;
 
 /// Lines of service.log that are shown at first.
 const LAST_LINES: u64 = 200;

@@ -1,13 +1,12 @@
 //! `nexus show`: all that is known about a job.
 
-use std::process::ExitCode;
-
 use jiff::Zoned;
 use nexus_api::jobs::State;
 
 use crate::app::App;
 use crate::chosen;
 use crate::error::CliError;
+use crate::process::ExitCode;
 use crate::render;
 use crate::render::reason::Capacity;
 

@@ -1,7 +1,6 @@
 //! `nexus start`: the service.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use nexus_api::values::gpu_list;
 use nexus_daemon::config::{NotChanged, Overrides};
@@ -9,6 +8,7 @@ use nexus_daemon::config::{NotChanged, Overrides};
 use crate::app::App;
 use crate::commands::import;
 use crate::error::{CliError, Usage};
+use crate::process::ExitCode;
 use crate::start::{Began, StartOptions};
 
 /// Start the service

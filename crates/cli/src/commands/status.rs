@@ -1,6 +1,5 @@
 //! `nexus`, `nexus status`: the snapshot.
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use jiff::Zoned;
@@ -11,6 +10,7 @@ use crate::app::App;
 use crate::client::{Client, Events};
 use crate::ends;
 use crate::error::CliError;
+use crate::process::ExitCode;
 use crate::render;
 use crate::ui::Ui;
 

@@ -1,7 +1,5 @@
 //! `nexus stop`: the service and its jobs.
 
-use std::process::ExitCode;
-
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -11,6 +9,7 @@ use crate::chosen;
 use crate::client::Client;
 use crate::error::{CliError, Refused};
 use crate::misplaced;
+use crate::process::ExitCode;
 use crate::render::text;
 
 /// Stop the service and its running jobs

@@ -1,12 +1,11 @@
 //! `nexus tag`: words that jobs are found by.
 
-use std::process::ExitCode;
-
 use nexus_api::report::TagJobs;
 
 use crate::app::App;
 use crate::chosen;
 use crate::error::{CliError, Refused, Usage};
+use crate::process::ExitCode;
 use crate::render::{self, outcome};
 
 /// Show tags, give one to jobs, or take it off

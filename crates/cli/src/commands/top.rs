@@ -1,11 +1,11 @@
 //! `nexus top`: the live dashboard.
 
 use std::io::IsTerminal;
-use std::process::ExitCode;
 
 use crate::app::App;
 use crate::commands::attach::{self, AttachArgs};
 use crate::error::{CliError, Refused};
+use crate::process::ExitCode;
 use crate::top::{Left, Top};
 
 /// Show a live dashboard: GPUs, jobs, queue, sweeps, machines

@@ -1,13 +1,12 @@
 //! `nexus wait`: block until jobs have ended.
 
-use std::process::ExitCode;
-
 use nexus_api::jobs::{Job, State};
 
 use crate::app::App;
 use crate::chosen;
 use crate::ends;
 use crate::error::{CliError, code};
+use crate::process::ExitCode;
 use crate::render::{outcome, text};
 
 /// Wait until jobs have ended

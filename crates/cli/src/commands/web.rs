@@ -2,12 +2,13 @@
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::process::{ExitCode, Stdio};
+use std::process::Stdio;
 
 use nexus_api::web::{Web, WebOn};
 
 use crate::app::App;
 use crate::error::CliError;
+use crate::process::ExitCode;
 
 /// Print a link to the web page
 ///

@@ -1,12 +1,11 @@
 //! `nexus why`: why a job waits or failed, and what to type.
 
-use std::process::ExitCode;
-
 use jiff::Zoned;
 
 use crate::app::App;
 use crate::chosen;
 use crate::error::CliError;
+use crate::process::ExitCode;
 use crate::render;
 
 /// Say why a job waits or failed, and what to type

@@ -7,12 +7,12 @@
 mod offer;
 
 use std::ffi::{OsStr, OsString};
-use std::process::ExitCode;
 
 use clap::Command;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, complete};
 
 use self::offer::Kind;
+use crate::process::ExitCode;
 use crate::render::text;
 use crate::ui::Ui;
 

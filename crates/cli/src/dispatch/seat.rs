@@ -11,7 +11,6 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::pin::pin;
-use std::process::ExitCode;
 
 use nexus_api::jobs::{Action, Job, JobSpec};
 use tokio::sync::mpsc;
@@ -23,6 +22,7 @@ use super::queue::{self, Queued};
 use super::record::{Record, Status};
 use crate::app::App;
 use crate::error::{CliError, code};
+use crate::process::ExitCode;
 use crate::render::{outcome, text};
 use crate::stay::{Caught, Keys, Screen, Signals, keys_are_ours};
 

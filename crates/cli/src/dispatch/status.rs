@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::process::ExitCode;
 
 use nexus_api::jobs::{Job, State};
 
@@ -14,6 +13,7 @@ use crate::client::Client;
 use crate::ends::is_away;
 use crate::error::{CliError, Refused};
 use crate::job_file::is_plain;
+use crate::process::ExitCode;
 use crate::render::text;
 
 /// Longer commands stand out of the row.

@@ -39,8 +39,8 @@ fn a_submission_is_cheap_for_the_client() {
     let add = nexus.command(&["add", "--", "true"]);
     let calls = calls_of(&add, nexus.root().join("calls"));
     within("connections of a submission", calls.of(&["connect"]), 1);
-    within("system calls of a submission", calls.all(), 135);
-    within("instructions of a submission", instructions_of(&add), 1_420_000);
+    within("system calls of a submission", calls.all(), 105);
+    within("instructions of a submission", instructions_of(&add), 1_240_000);
     within("allocations of a submission", allocations_of(&add), 810);
 }
 
@@ -56,7 +56,7 @@ fn a_submission_is_one_sync_for_the_service() {
     });
     // The log of the database is now and then brought into it.
     within("syncs of 40 submissions", calls.syncs(), JOBS + 10);
-    within("system calls of a submission, in the service", calls.all() / JOBS, 70);
+    within("system calls of a submission, in the service", calls.all() / JOBS, 50);
 }
 
 #[test]

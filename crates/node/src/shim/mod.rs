@@ -58,6 +58,10 @@ use crate::processes;
 use crate::reports::Next;
 use crate::signals::Signals;
 
+/// Whoever heard of an end decides on the next run first, perhaps on this very processor: what is left to do here is in nobody's
+/// hurry. Where runs are over at once, processors have enough to do.
+const MEANWHILE: Duration = Duration::from_micros(100);
+
 /// A service that lives has an end in its database within this time, and a next run, if there is one, on its way.
 const SETTLED_WITHIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
@@ -319,8 +323,9 @@ impl Shim<'_> {
 fn see_through(mut begun: Begun, of: &Of, folder: Folder, shim: &mut Shim) -> Option<Owed> {
     let (pid, started_at_ms) = (begun.started.pid, begun.started.started_at_ms);
     let started = ShimMessage::Started(begun.started);
+    let mut lasted = false;
     // What is not heard now is heard with the end.
-    let tell_start = || _ = shim.line.tell(&started);
+    let tell_start = || (lasted, _) = (true, shim.line.tell(&started));
     let mut end = begun.watch.until_gone(&mut shim.buffer, tell_start);
     // Before the end is told: the next run on these GPUs may be started at once.
     drop(begun.gpus);
@@ -358,6 +363,9 @@ fn see_through(mut begun: Begun, of: &Of, folder: Folder, shim: &mut Shim) -> Op
     if begun.watch.viewers.are_behind() {
         reusable = false;
         line.close();
+    }
+    if reusable && lasted {
+        std::thread::sleep(MEANWHILE);
     }
     begun.watch.tree.remove_group();
     if !heard {

@@ -64,7 +64,7 @@ pub fn arithmetic(left: f64, how: Arithmetic, right: f64) -> Result<f64, String>
         Arithmetic::Divide => left / right,
         // Of the sign of the divisor, as in Python.
         Arithmetic::Remainder => left - right * (left / right).floor(),
-        Arithmetic::Power => left.powf(right),
+        Arithmetic::Power => libm::pow(left, right),
     };
     match result.is_finite() {
         true => Ok(to_fifteen_digits(result)),

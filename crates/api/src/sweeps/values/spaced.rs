@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use libm::{exp, log};
+
 use super::{BadValues, Values, shown};
 use crate::sweeps::bad::MOST_JOBS;
 use crate::sweeps::chance::Chance;
@@ -22,7 +24,7 @@ pub struct Span {
 impl Span {
     fn at(&self, part: f64) -> f64 {
         match self.log {
-            true => (self.from.ln() + (self.to.ln() - self.from.ln()) * part).exp(),
+            true => exp(log(self.from) + (log(self.to) - log(self.from)) * part),
             false => self.from + (self.to - self.from) * part,
         }
     }

@@ -3,13 +3,12 @@
 mod change;
 mod edit;
 
-use std::process::ExitCode;
-
 use nexus_api::config::{ConfigKey, ConfigView, typed};
 use nexus_daemon::config::{self, ConfigFile, NotChanged, Overrides};
 
 use crate::app::App;
 use crate::error::{CliError, Usage};
+use crate::process::ExitCode;
 use crate::render;
 
 /// Show the configuration in force, or change it

@@ -1,7 +1,5 @@
 //! `nexus machine add`: calls a machine, and stays until it is there or cannot be.
 
-use std::process::ExitCode;
-
 use nexus_api::events::What;
 use nexus_api::machines::{InPool, MachineAction, MachineState, NewMachine, NewSlurm, OnMachines};
 use nexus_api::service::Machine;
@@ -9,6 +7,7 @@ use nexus_api::service::Machine;
 use crate::app::App;
 use crate::client::Client;
 use crate::error::{CliError, Refused, Usage};
+use crate::process::ExitCode;
 use crate::render;
 
 /// Add a machine to the pool, over ssh, or a cluster with Slurm

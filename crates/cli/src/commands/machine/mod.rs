@@ -3,14 +3,13 @@
 mod add;
 mod setup;
 
-use std::process::ExitCode;
-
 use jiff::Zoned;
 use nexus_api::machines::{MachineAction, MachineState, OnMachines};
 use nexus_api::service::Machine;
 
 use crate::app::App;
 use crate::error::CliError;
+use crate::process::ExitCode;
 use crate::render;
 
 pub use add::AddMachineArgs;

@@ -3,7 +3,6 @@
 mod follow;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::Parser;
 use nexus_api::jobs::JobSpec;
@@ -12,6 +11,7 @@ use nexus_api::machines::{NewMachine, SetUpBegun, SetUpMachines};
 use crate::app::App;
 use crate::commands::add;
 use crate::error::{CliError, Usage, code};
+use crate::process::ExitCode;
 use crate::render::text;
 use crate::typed::AddArgs;
 use crate::values;

@@ -21,11 +21,11 @@ mod wait;
 mod way;
 
 use std::io::IsTerminal;
-use std::process::ExitCode;
 
 use self::way::Way;
 use crate::app::App;
 use crate::error::CliError;
+use crate::process::ExitCode;
 use crate::ui::{ColorWhen, Ui};
 
 /// Serve tools to AI assistants: submit, list, why, logs, wait, kill, sweeps

@@ -4,8 +4,6 @@ mod column;
 mod map;
 mod print;
 
-use std::process::ExitCode;
-
 use jiff::Zoned;
 use nexus_api::export::Exported;
 use nexus_api::jobs::JobQuery;
@@ -20,6 +18,7 @@ use super::history::since;
 use crate::app::App;
 use crate::error::{CliError, Usage};
 use crate::narrow::NarrowArgs;
+use crate::process::ExitCode;
 
 /// Columns where none are asked for.
 const USUAL: &str = "id,state,exit,machine,gpus,runtime,ended,command";

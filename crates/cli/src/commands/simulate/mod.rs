@@ -10,7 +10,6 @@ mod rows;
 mod workload;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use jiff::Zoned;
@@ -24,6 +23,7 @@ use super::history::since;
 use crate::app::App;
 use crate::error::{CliError, Refused, Usage};
 use crate::figures::{Figures, figures};
+use crate::process::ExitCode;
 use crate::render::text::counted;
 use crate::{render, values};
 

@@ -5,12 +5,12 @@ mod look;
 mod queue;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 pub use self::look::named;
 pub use self::queue::meant;
 use crate::app::App;
 use crate::error::CliError;
+use crate::process::ExitCode;
 use crate::typed::AddArgs;
 
 /// Queue a command once for each combination of values

@@ -3,11 +3,11 @@
 mod crontab;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use crate::app::App;
 use crate::commands::stop;
 use crate::error::{CliError, Refused};
+use crate::process::ExitCode;
 use crate::start::StartOptions;
 use crate::unit::{self, Found, UNIT, Unit};
 use crate::whole_file::WholeFile;

@@ -2,13 +2,12 @@
 
 mod value;
 
-use std::process::ExitCode;
-
 use jiff::Zoned;
 use nexus_api::variables::{SetVariable, check_name};
 
 use crate::app::App;
 use crate::error::{CliError, Refused, Usage};
+use crate::process::ExitCode;
 use crate::render;
 
 /// Keep values that commands name as {TOKEN}

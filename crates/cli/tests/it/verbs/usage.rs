@@ -54,3 +54,20 @@ fn a_closed_pipe_is_no_error() {
     let done = child.wait_with_output().unwrap();
     assert_eq!((done.status.code(), done.stderr.as_slice()), (Some(0), &b""[..]));
 }
+
+#[test]
+fn closed_streams_are_not_taken_for_files() {
+    use std::os::unix::process::CommandExt;
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let mut command = nexus.command(&["add", "--hold", "true"]);
+    // SAFETY: nothing but calls to the kernel.
+    unsafe {
+        command.pre_exec(|| {
+            (0..=2).try_for_each(|stream| {
+                (libc::close(stream) == 0).then_some(()).ok_or_else(std::io::Error::last_os_error)
+            })
+        })
+    };
+    assert!(command.status().unwrap().success());
+    assert_eq!(nexus.json(&["queue", "--json"]).as_array().unwrap().len(), 1);
+}
