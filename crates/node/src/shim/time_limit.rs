@@ -4,10 +4,16 @@ use std::time::{Duration, Instant};
 
 use nexus_api::run_dir::{RunSpec, Warning};
 
+/// Another limit does not end the job sooner than this: who asked for it writes it down first, and tells nobody that a job
+/// cannot be changed which was ended by the change.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
+
 pub struct Limits {
     pub grace: Duration,
     start: Instant,
     warning: Option<Warning>,
+    /// As it was asked for.
+    asked: Option<Instant>,
     limit_at: Option<Instant>,
     /// When to warn; none once that is done.
     warn_at: Option<Instant>,
@@ -16,20 +22,28 @@ pub struct Limits {
 impl Limits {
     pub fn new(spec: &RunSpec, start: Instant) -> Limits {
         let grace = Duration::from_millis(spec.grace_ms);
-        let mut limits = Limits { grace, start, warning: spec.warning, limit_at: None, warn_at: None };
-        limits.change(spec.time_limit_ms);
+        let mut limits = Limits { grace, start, warning: spec.warning, asked: None, limit_at: None, warn_at: None };
+        limits.set(spec.time_limit_ms);
         limits
     }
 
     /// Another limit, counted from the start as the first one was. The job is warned before it, again if it was warned
     /// already: what it did then is old by now. The same limit changes nothing.
-    pub fn change(&mut self, limit_ms: Option<u64>) {
-        let limit_at = limit_ms.and_then(|limit| self.start.checked_add(Duration::from_millis(limit)));
-        if limit_at == self.limit_at {
+    pub fn change(&mut self, limit_ms: Option<u64>, now: Instant) {
+        let before = self.asked;
+        self.set(limit_ms);
+        if self.asked != before {
+            self.limit_at = self.limit_at.map(|at| at.max(now + WRITTEN_WITHIN));
+        }
+    }
+
+    fn set(&mut self, limit_ms: Option<u64>) {
+        let asked = limit_ms.and_then(|limit| self.start.checked_add(Duration::from_millis(limit)));
+        if asked == self.asked {
             return;
         }
-        self.limit_at = limit_at;
-        self.warn_at = limit_at.zip(self.warning).map(|(limit_at, warning)| {
+        (self.asked, self.limit_at) = (asked, asked);
+        self.warn_at = asked.zip(self.warning).map(|(limit_at, warning)| {
             let early = limit_at.checked_sub(Duration::from_millis(warning.before_ms)).unwrap_or(self.start);
             early.max(self.start)
         });
@@ -58,8 +72,8 @@ mod tests {
 
     fn limits(limit_s: Option<u64>, start: Instant) -> Limits {
         let warning = Some(Warning { signal: USR1, before_ms: 100_000 });
-        let mut limits = Limits { grace: Duration::ZERO, start, warning, limit_at: None, warn_at: None };
-        limits.change(limit_s.map(|seconds| seconds * 1000));
+        let mut limits = Limits { grace: Duration::ZERO, start, warning, asked: None, limit_at: None, warn_at: None };
+        limits.set(limit_s.map(|seconds| seconds * 1000));
         limits
     }
 
@@ -71,24 +85,26 @@ mod tests {
         assert_eq!((limits.next(), limits.warning_due(at(899))), (Some(at(900)), None));
         assert_eq!(limits.warning_due(at(900)), Some(USR1));
         assert_eq!((limits.next(), limits.warning_due(at(901))), (Some(at(1000)), None), "once");
-        limits.change(Some(1_000_000));
+        limits.change(Some(1_000_000), at(900));
         assert_eq!((limits.next(), limits.warning_due(at(901))), (Some(at(1000)), None), "the same limit says nothing");
-        limits.change(Some(2_000_000));
+        limits.change(Some(2_000_000), at(901));
         assert_eq!((limits.next(), limits.is_over(at(1001))), (Some(at(1900)), false), "lengthened");
         assert_eq!(limits.warning_due(at(1900)), Some(USR1));
-        limits.change(Some(1_950_000));
+        limits.change(Some(1_950_000), at(1900));
         assert_eq!(limits.warning_due(at(1901)), Some(USR1), "late, but before the end");
-        limits.change(None);
+        limits.change(None, at(1901));
         assert_eq!((limits.next(), limits.is_over(at(9999)), limits.warning_due(at(9999))), (None, false, None));
-        limits.change(Some(1000));
-        assert!(limits.is_over(at(9999)), "passed already");
+        limits.change(Some(1000), at(9998));
+        assert!(!limits.is_over(at(9998)), "passed already, and to be written down");
+        limits.change(Some(1000), at(9999));
+        assert!(limits.is_over(at(9999)), "however often it is said");
     }
 
     #[test]
     fn a_limit_beyond_all_time_is_none() {
         let start = Instant::now();
         let mut limits = limits(None, start);
-        limits.change(Some(u64::MAX));
+        limits.change(Some(u64::MAX), start);
         assert!(!limits.is_over(start));
     }
 }

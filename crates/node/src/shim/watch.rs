@@ -156,12 +156,12 @@ impl Watch {
         let seen = Seen { stdout: stdout.as_ref(), stderr: stderr.as_ref(), printed: self.output.kept() };
         self.viewers.serve(&seen);
         let goes_on = progress.status.is_none() && matches!(progress.phase, Phase::Running);
-        let limits = &mut self.limits;
+        let (limits, now) = (&mut self.limits, Instant::now());
         self.viewers.answer_limits(|limit| {
             if !goes_on {
                 return Err("it is ending already");
             }
-            limits.change(limit.limit_ms);
+            limits.change(limit.limit_ms, now);
             Ok(())
         });
     }
