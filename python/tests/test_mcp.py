@@ -203,7 +203,9 @@ def test_a_key_makes_a_submission_happen_once(nexus):
 def test_pages_have_every_job_once(nexus):
     async def work():
         async with talking(nexus) as talk:
-            await talk.ended(*[await talk.submit("true", name=f"old{number}") for number in range(3)])
+            # One after another: what ended last is listed first, and beside each other they end in any order.
+            for number in range(3):
+                await talk.ended(await talk.submit("true", name=f"old{number}"))
             running = [await talk.submit("sleep 600") for _ in range(4)]
             queued = [await talk.submit(f"sleep {number}") for number in range(600, 605)]
             seen, cursor = [], None
