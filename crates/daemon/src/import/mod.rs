@@ -80,30 +80,33 @@ impl Importer {
         let stopped = loop {
             // The next lines are read while the engine has those before them.
             let part = next().map(|part| part.map(|entries| read(entries, &mut reader)));
-            if let Some(sent) = on_its_way.take() {
-                match settle(sent, &mut memory) {
-                    Ok(entries) => tell(Imported { entries, ..Imported::default() }),
-                    Err(problem) => break Some(problem),
-                }
-                told = true;
-            }
-            let (lines, fates) = match part {
-                Ok(Some(part)) => part,
-                Ok(None) => break None,
+            let settled = match on_its_way.take().map(|sent| settle(sent, &mut memory)).transpose() {
+                Ok(settled) => settled,
                 Err(problem) => break Some(problem),
             };
-            let watch = memory.as_ref().map(|memory| memory.news(from, &fates));
-            from += fates.len();
-            let notes = match dry_run || lines.is_empty() {
-                true => vec![],
-                false => vec![format!("Read {} from {file}", entries_word(lines.len())).into()],
-            };
-            let order = ImportOrder { lines, again, dry_run, watch: watch.clone(), notes };
-            let (reply, answer) = oneshot::channel();
-            if self.engine.send(Message::Import { order, reply }).is_err() {
-                break Some(Problem::Stopping);
+            let sent = part.and_then(|part| {
+                let Some((lines, fates)) = part else { return Ok(None) };
+                let watch = memory.as_ref().map(|memory| memory.news(from, &fates));
+                from += fates.len();
+                let notes = match dry_run || lines.is_empty() {
+                    true => vec![],
+                    false => vec![format!("Read {} from {file}", entries_word(lines.len())).into()],
+                };
+                let order = ImportOrder { lines, again, dry_run, watch: watch.clone(), notes };
+                let (reply, answer) = oneshot::channel();
+                self.engine.send(Message::Import { order, reply }).map_err(|_| Problem::Stopping)?;
+                Ok(Some(OnItsWay { answer, fates, watch }))
+            });
+            // And what became of those is told while it has the next.
+            if let Some(entries) = settled {
+                tell(Imported { entries, ..Imported::default() });
+                told = true;
             }
-            on_its_way = Some(OnItsWay { answer, fates, watch });
+            match sent {
+                Ok(Some(sent)) => on_its_way = Some(sent),
+                Ok(None) => break None,
+                Err(problem) => break Some(problem),
+            }
         };
         match stopped {
             Some(problem) if !told => Err(problem),
