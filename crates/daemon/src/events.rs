@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use nexus_api::events::{Event, What};
 use nexus_core::time::Time;
-use tokio::sync::broadcast;
+use tokio::sync::{Notify, broadcast};
 
 /// So many are there for those who come back, and so far may a slow listener fall behind before it is told to read
 /// anew.
@@ -19,6 +19,8 @@ pub type Receiver = broadcast::Receiver<Arc<Event>>;
 pub struct Events {
     live: broadcast::Sender<Arc<Event>>,
     kept: Mutex<Kept>,
+    /// For the one who asks no more than whether something happened.
+    any: Notify,
 }
 
 struct Kept {
@@ -31,7 +33,7 @@ impl Events {
     pub fn new(now: Time) -> Events {
         let (live, _) = broadcast::channel(KEPT);
         let last = now.0.unsigned_abs() * 1000;
-        Events { live, kept: Mutex::new(Kept { last, events: VecDeque::new() }) }
+        Events { live, kept: Mutex::new(Kept { last, events: VecDeque::new() }), any: Notify::new() }
     }
 
     pub fn publish(&self, what: What) {
@@ -39,6 +41,9 @@ impl Events {
     }
 
     pub fn publish_all(&self, all: Vec<What>) {
+        if !all.is_empty() {
+            self.any.notify_one();
+        }
         let mut kept = self.kept();
         let is_heard = self.live.receiver_count() > 0;
         // Those that would be forgotten at once, heard by nobody, have their numbers and no more.
@@ -56,6 +61,11 @@ impl Events {
                 let _ = self.live.send(event);
             }
         }
+    }
+
+    /// Returns when something happened since it last did. It costs less than to listen: thousands at once are one.
+    pub async fn any(&self) {
+        self.any.notified().await;
     }
 
     pub fn subscribe(&self) -> Receiver {
@@ -77,6 +87,8 @@ impl Events {
 
 #[cfg(test)]
 mod tests {
+    use std::task::{Context, Waker};
+
     use super::*;
 
     #[test]
@@ -112,6 +124,19 @@ mod tests {
         let mut live = events.subscribe();
         events.publish_all(vec![What::Missed; KEPT]);
         assert_eq!((1..=KEPT as u64).find(|number| live.try_recv().unwrap().number != *number), None);
+    }
+
+    #[test]
+    fn whether_anything_happened_is_answered_once_for_all_of_it() {
+        let events = Events::new(Time(0));
+        let happened = || std::pin::pin!(events.any()).poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        assert!(!happened());
+        events.publish_all(vec![]);
+        assert!(!happened());
+        events.publish_all(vec![What::Missed; 3]);
+        events.publish(What::Stopping);
+        assert!(happened());
+        assert!(!happened());
     }
 
     #[test]

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep_until};
 
 use crate::engine::Message;
@@ -27,8 +26,8 @@ use crate::store::Readers;
 /// Changes that come together are written together.
 const TOGETHER: Duration = Duration::from_millis(200);
 
-/// Between two writings, however much changes.
-const APART: Duration = Duration::from_secs(1);
+/// Between two writings, however much changes: a change is in the file within two seconds.
+const APART: Duration = Duration::from_millis(1_500);
 
 /// A file is read when nobody has written to it for this long: its last line may not be whole before.
 const QUIET: Duration = Duration::from_millis(300);
@@ -99,7 +98,6 @@ pub async fn keep(inbox: Inbox) {
             return drop(inbox.engine.send(Message::Note(vec![line])));
         }
     };
-    let mut heard = events.subscribe();
     let mut keeper = Keeper::new(inbox, path, watch.eye());
     let now = Instant::now();
     let mut times = Times { due: Some(now), noise: None, rest_until: now, dirty: true };
@@ -109,23 +107,20 @@ pub async fn keep(inbox: Inbox) {
                 Ok(()) => times.noise(),
                 Err(_) => return,
             },
-            event = heard.recv(), if !times.dirty => match event {
-                Err(broadcast::error::RecvError::Closed) => return,
-                _ => times.queue_changed(),
-            },
+            () = events.any(), if !times.dirty => times.queue_changed(),
             () = notes.nudge.notified() => {
                 times.dirty = true;
                 times.by(Instant::now());
             }
             () = sleep_until(times.due.unwrap_or(now)), if times.due.is_some() => {
-                if is_heard(&watch).await {
+                if at_once(watch.changed()).await.is_some_and(|changed| changed.is_ok()) {
                     times.noise();
                     if times.noise_now() == Noise::Fresh {
                         continue;
                     }
                 }
                 // From here on: what changes while the queue is read is written with the next round.
-                heard = events.subscribe();
+                times.dirty |= at_once(events.any()).await.is_some();
                 let dirty = std::mem::take(&mut times.dirty);
                 times.due = None;
                 let (noise, began) = (times.noise_now(), Instant::now());
@@ -143,12 +138,12 @@ pub async fn keep(inbox: Inbox) {
     }
 }
 
-/// Whether it changed and nobody has looked: the service was held up, say, and the file was not quiet at all.
-async fn is_heard(watch: &Watch) -> bool {
+/// What is there already, if it is: a file that changed and nobody has looked, where the service was held up, say.
+async fn at_once<T>(told: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
-        changed = watch.changed() => changed.is_ok(),
-        () = std::future::ready(()) => false,
+        told = told => Some(told),
+        () = std::future::ready(()) => None,
     }
 }
 
