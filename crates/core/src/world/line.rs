@@ -84,6 +84,11 @@ impl World {
         self.ready.entry(job.request).or_default().entry(span).or_default().insert((job.place, job.id));
     }
 
+    /// The first of those that may start, among jobs that ask for as much as this one and take as long.
+    pub fn first_like(&self, job: &Job) -> Option<JobId> {
+        self.ready.get(&job.request)?.get(&self.span(job))?.first().map(|(_, id)| *id)
+    }
+
     pub(super) fn drop_from(&mut self, job: &Job, span: Span) {
         if span == Span::Unknown {
             self.unknown.remove(job.same.0, job.id);

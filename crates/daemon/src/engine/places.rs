@@ -48,6 +48,19 @@ impl Engine {
         announced
     }
 
+    /// When one of these runs ends, a job that is like it may be next: what that needs is read while nobody waits for it.
+    pub(super) fn look_ahead(&mut self, batch: &Batch) {
+        let planned = batch.events.iter().rev().find_map(|event| match event {
+            Event::Planned { run, lease, .. } if lease.machine == MachineId::LOCAL => Some(run.job),
+            _ => None,
+        });
+        let next = planned.and_then(|job| self.world.first_like(self.world.job(job)?));
+        // What a later attempt is told of the one before is not there yet.
+        if let Some(job) = next.filter(|job| self.world.job(*job).is_some_and(|job| job.runs == 0)) {
+            self.store.look_ahead(RunId { job, number: 1 }, &self.specs.log_dir);
+        }
+    }
+
     /// What a run is started with: as announced, or as it is on disk.
     pub(super) fn begun_with(
         &mut self,

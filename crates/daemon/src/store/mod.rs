@@ -39,7 +39,7 @@ use std::time::{Duration, Instant};
 use nexus_api::env::Env;
 use nexus_api::jobs::State;
 use nexus_api::problem::Problem;
-use nexus_core::ids::JobId;
+use nexus_core::ids::{JobId, RunId};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction};
 
@@ -162,6 +162,8 @@ pub struct Store {
     live: twins::Live,
     /// Of jobs whose runs began a while ago: it is asked for again.
     launched: BTreeMap<JobId, spec::Launched>,
+    /// What the next run would be launched from, as it is in the database.
+    ahead: Option<(RunId, Launch)>,
     /// A secret was deleted: its bytes may still be in the WAL.
     secrets_dropped: bool,
     /// Since the WAL was written back.
@@ -199,6 +201,7 @@ impl Store {
             specs,
             live: twins::Live::default(),
             launched,
+            ahead: None,
             secrets_dropped,
             commits: 0,
         };

@@ -250,6 +250,25 @@ pub(super) fn numbered(db: &Connection, table: &str, hash: &dyn ToSql, text: &st
 impl Store {
     /// None for a job that does not exist. A run that is not stored yet will have its directory among the logs.
     pub fn launch(&mut self, run: RunId, logs: &Path) -> Result<Option<Launch>, StoreError> {
+        let launch = match self.ahead.take_if(|(ahead, _)| *ahead == run) {
+            Some((_, launch)) => Some(launch),
+            None => self.read_launch(run, logs)?,
+        };
+        if let Some(Launch { spec, dir, .. }) = &launch {
+            self.launched.insert(run.job, Launched { run, dir: dir.clone(), command: spec.command.text() });
+        }
+        Ok(launch)
+    }
+
+    /// Reads what a run that may come next would be launched from, while nobody waits for it.
+    pub fn look_ahead(&mut self, run: RunId, logs: &Path) {
+        if self.ahead.as_ref().is_none_or(|(ahead, _)| *ahead != run) {
+            // What cannot be read now is said when the run is to start.
+            self.ahead = self.read_launch(run, logs).ok().flatten().map(|launch| (run, launch));
+        }
+    }
+
+    fn read_launch(&mut self, run: RunId, logs: &Path) -> Result<Option<Launch>, StoreError> {
         type Found = (StoredSpec, i64, Option<String>, Option<String>, Option<String>);
         let specs = &mut self.specs;
         let row: Option<Found> = self
@@ -284,13 +303,13 @@ impl Store {
         };
         let spec = stored.spec;
         let dir = dir.map_or_else(|| of_run(logs, run.job.as_str(), run.number), PathBuf::from);
-        self.launched.insert(run.job, Launched { run, dir: dir.clone(), command: spec.command.text() });
         Ok(Some(Launch { spec, env, secrets, dir, last_failure, hidden }))
     }
 
     /// What was read for runs that may not be.
     pub fn forget_launched(&mut self) {
         self.launched.clear();
+        self.ahead = None;
     }
 
     /// The command as shown.
@@ -326,6 +345,9 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
+    use nexus_core::event::Event;
+
+    use super::super::{Batch, EditedRow};
     use super::*;
 
     #[test]
@@ -347,5 +369,40 @@ mod tests {
             assert_eq!((part.command(), &part.rerun_of), (spec.command.text().as_str(), &spec.rerun_of));
             assert_eq!(Arc::ptr_eq(&part.common, &parts.common), shares, "{spec:?}");
         }
+    }
+
+    #[test]
+    fn what_was_read_ahead_is_launched_unless_the_job_may_be_another_by_then() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::open(&dir.path().join("nexus.db"), false).unwrap();
+        let new = super::super::new_jobs::tests::batch(0..2);
+        let [job, other] = [0, 1].map(|number| JobId::from_number(4, number));
+        store.commit(&new).unwrap();
+        let run = RunId { job, number: 1 };
+        let mut launched = |change: &dyn Fn(&mut Store)| {
+            store.look_ahead(run, dir.path());
+            change(&mut store);
+            store.launch(run, dir.path()).unwrap().unwrap().spec.command.text()
+        };
+        let behind_its_back = |store: &mut Store| {
+            store.db.execute("UPDATE jobs SET spec = replace(spec, 'train', 'other')", []).unwrap();
+        };
+        assert_eq!(launched(&behind_its_back), "train 0", "it was read before");
+        assert_eq!(launched(&|store| store.commit(&Batch::default()).unwrap()), "other 0");
+        let spec = JobSpec::new(Command::Shell("edited".into()), "/".into());
+        let row = || EditedRow { spec: spec.clone(), secret_names: vec![], env: None };
+        let edit = |store: &mut Store| {
+            let edited = [(job, row())].into();
+            let events = vec![Event::Edited { job, needs: None }];
+            store.commit(&Batch { events, edited, ..Batch::default() }).unwrap();
+        };
+        assert_eq!(launched(&edit), "edited");
+        let orphan = |store: &mut Store| {
+            behind_its_back(store);
+            store.db.execute("UPDATE jobs SET spec = replace(spec, 'edited', 'orphaned')", []).unwrap();
+            let events = vec![Event::Orphaned { job, parent: other }];
+            store.commit(&Batch { events, ..Batch::default() }).unwrap();
+        };
+        assert_eq!(launched(&orphan), "orphaned");
     }
 }

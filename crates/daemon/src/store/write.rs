@@ -87,6 +87,7 @@ impl Batch {
     pub fn is_of_runs(&self) -> bool {
         let Batch { new, edited, forgotten, meta, watches, copied, variables, tags, .. } = self;
         let jobs = new.is_empty() && edited.is_empty() && forgotten.is_empty() && tags.is_empty();
+        let jobs = jobs && !self.events.iter().any(|event| matches!(event, Event::Orphaned { .. }));
         jobs && meta.is_empty() && watches.is_empty() && copied.is_empty() && variables.is_empty()
     }
 }
@@ -164,6 +165,9 @@ impl Store {
         self.live.follow(&live);
         self.commits += 1;
         self.secrets_dropped |= secrets_dropped;
+        if !batch.is_of_runs() {
+            self.ahead = None;
+        }
         let gone = batch.tidied.iter().map(|run| &run.job).chain(batch.edited.keys()).chain(&batch.forgotten);
         gone.for_each(|job| drop(self.launched.remove(job)));
         Ok(())
