@@ -329,6 +329,9 @@ fn see_through(mut begun: Begun, of: &Of, folder: Folder, shim: &mut Shim) -> Op
     let mut end = begun.watch.until_gone(&mut shim.buffer, tell_start);
     // Before the end is told: the next run on these GPUs may be started at once.
     drop(begun.gpus);
+    for ((own, name), spare) in begun.own_folders.into_iter().zip(SPARE_FOLDERS).zip(&mut shim.spare) {
+        *spare = own.and_then(|own| own.close(&folder.path().join(name)));
+    }
     drop(begun.script);
     if let (ExitStatus::Exited { code: code @ (126 | 127) }, true, Cause::Own) = (&end.status, of.shell, end.cause) {
         end.status = unreached(*code, &folder);
@@ -354,10 +357,6 @@ fn see_through(mut begun: Begun, of: &Of, folder: Folder, shim: &mut Shim) -> Op
     let mut reusable = heard && cause == Cause::Own && begun.session.is_none() && begun.watch.fence.is_none();
     if !reusable {
         line.close();
-    }
-    // After the end is told: to put two folders aside takes as long as to tell, and whoever is told writes it down first.
-    for ((own, name), spare) in begun.own_folders.into_iter().zip(SPARE_FOLDERS).zip(&mut shim.spare) {
-        *spare = own.and_then(|own| own.close(&folder.path().join(name)));
     }
     // Viewers show an end, and a frame is short.
     begun.watch.viewers.end(&ExitRecord { found: Found::default(), ..record.clone() });
