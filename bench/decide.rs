@@ -145,7 +145,7 @@ fn new_job(number: u64) -> NewJob {
     let kind = number * 7 % KINDS;
     let (request, same) = request(kind);
     let needs = Needs { request, same, retries: 1, ..Needs::default() };
-    NewJob { id, needs, sweep: None, priority: (kind % 5) as i32, held: false, at: Time(0) }
+    NewJob { id, needs: needs.into(), sweep: None, priority: (kind % 5) as i32, held: false, at: Time(0) }
 }
 
 fn request(kind: u64) -> (Request, Same) {

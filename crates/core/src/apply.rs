@@ -8,6 +8,7 @@ mod revise;
 mod sweeps;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use crate::event::{Event, NewJob, Parent, PausedBy, QueuePause, Requeue};
 use crate::ids::{ClassId, JobId, MachineId, RunId};
@@ -173,7 +174,7 @@ pub enum Refusal {
 /// Events a command makes, already recorded in the World. Refused: nothing happened.
 pub fn command(world: &mut World, command: Command, now: Time) -> Result<Vec<Event>, Refusal> {
     let events = match command {
-        Command::Submit(jobs) => jobs.into_iter().map(Event::submitted).collect(),
+        Command::Submit(jobs) => jobs.into_iter().map(Event::Submitted).collect(),
         Command::Kill(ids) => each(world, &ids, |job| match &job.state {
             State::Active(run) => Some(stop(run.id, run.stop)),
             State::Copying { ended_at } => Some(copy_stopped(job.id, *ended_at)),
@@ -501,11 +502,11 @@ fn comes_after_others(event: &Event) -> bool {
 /// with it, in whichever order.
 fn without_ended_parents(world: &World, new: &BTreeSet<JobId>, mut event: Event) -> Event {
     let needs = match &mut event {
-        Event::Submitted(new) => Some(&mut new.needs),
+        Event::Submitted(new) if !new.needs.after.is_empty() => Some(Arc::make_mut(&mut new.needs)),
         Event::Edited { needs, .. } => needs.as_deref_mut(),
         _ => None,
     };
-    if let Some(needs) = needs.filter(|needs| !needs.after.is_empty()) {
+    if let Some(needs) = needs {
         let (live, ended): (Vec<Parent>, Vec<Parent>) =
             needs.after.iter().partition(|parent| world.job(parent.job).is_some() || new.contains(&parent.job));
         let failed = ended.iter().find(|parent| !parent.any_end).map(|parent| parent.job);

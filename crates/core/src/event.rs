@@ -1,5 +1,6 @@
 //! What happened, in the words that are written to disk. The World changes by events alone.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ids::{ClassId, JobId, MachineId, RunId, SweepId};
@@ -12,7 +13,7 @@ use crate::time::Time;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    Submitted(Box<NewJob>),
+    Submitted(NewJob),
     Held {
         job: JobId,
     },
@@ -179,17 +180,12 @@ pub enum PausedBy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewJob {
     pub id: JobId,
-    pub needs: Needs,
+    /// Thousands that come at once have one.
+    pub needs: Arc<Needs>,
     pub sweep: Option<InSweep>,
     pub priority: i32,
     pub held: bool,
     pub at: Time,
-}
-
-impl Event {
-    pub fn submitted(new: NewJob) -> Event {
-        Event::Submitted(Box::new(new))
-    }
 }
 
 /// What scheduling keeps of a spec, but for the priority.

@@ -59,7 +59,7 @@ impl Forecast {
             number += 1;
         }
         let id = JobId::from_number(8, number);
-        let new = NewJob { id, needs, sweep: None, priority, held: false, at: self.now };
+        let new = NewJob { id, needs: needs.into(), sweep: None, priority, held: false, at: self.now };
         apply::command(&mut self.world, Command::Submit(vec![new]), self.now).expect("nothing refuses new jobs");
         id
     }

@@ -105,7 +105,8 @@ fn enter(world: &mut World, number: usize, arrival: &Arrival, order: Order) {
     // Each is a command of its own: nothing is learned of one from another.
     let same = Same(number as i64);
     let needs = Needs { request: arrival.request, limit: arrival.limit, same, ..Needs::default() };
-    let new = NewJob { id: id(number), needs, sweep: None, priority: arrival.priority, held: false, at: arrival.at };
+    let Arrival { priority, at, .. } = *arrival;
+    let new = NewJob { id: id(number), needs: needs.into(), sweep: None, priority, held: false, at };
     apply::command(world, Command::Submit(vec![new]), arrival.at).expect("nothing refuses new jobs");
     if order == Order::ShortFirst {
         let place = Place { priority: i64::from(arrival.priority), turn: gpu_time(arrival) };

@@ -370,7 +370,7 @@ impl World {
     }
 
     fn submitted(&mut self, new: &NewJob) {
-        let Needs { request, same, limit, retries, retry_on_timeout, copies, .. } = new.needs;
+        let Needs { request, same, limit, retries, retry_on_timeout, copies, .. } = *new.needs;
         if let Some(sweep) = &new.sweep {
             self.sweeps.entry(sweep.id).or_insert_with(|| Sweep::new(sweep));
         }

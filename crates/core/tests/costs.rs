@@ -107,7 +107,7 @@ fn new_job(number: u64) -> NewJob {
     let share = (kind % 2 == 1).then_some(Share { milli: 250, vram: Vram::Mib(500 + kind as u32) });
     let request = Request { gpus: 1 + u16::from(kind == 0), share: share.filter(|_| kind != 0), ..Request::default() };
     let needs = Needs { request, same: Same(kind as i64), retries: 1, ..Needs::default() };
-    NewJob { id, needs, sweep: None, priority: (kind % 3) as i32, held: false, at: Time(0) }
+    NewJob { id, needs: needs.into(), sweep: None, priority: (kind % 3) as i32, held: false, at: Time(0) }
 }
 
 /// `used`: memory of others on each GPU, so that no two readings are alike.

@@ -1,5 +1,6 @@
 //! Several machines: what is decided where, beyond what the scenarios tell.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use nexus_core::apply::{self, Command, Refusal, Report};
@@ -73,7 +74,7 @@ fn id(number: u64) -> JobId {
 
 fn job(number: u64, request: Request) -> NewJob {
     let needs = Needs { request, same: Same(number as i64), ..Needs::default() };
-    NewJob { id: id(number), needs, sweep: None, priority: 0, held: false, at: NOW }
+    NewJob { id: id(number), needs: needs.into(), sweep: None, priority: 0, held: false, at: NOW }
 }
 
 fn gpus(gpus: u16, target: Target) -> Request {
@@ -163,7 +164,7 @@ fn memory_is_learned_for_the_machines_that_are_meant() {
 fn nothing_is_kept_for_a_job_whose_machines_take_none() {
     let limit = |number, gpu_count, target, seconds| {
         let mut new = job(number, gpus(gpu_count, target));
-        new.needs.limit = Some(Duration::from_secs(seconds));
+        Arc::make_mut(&mut new.needs).limit = Some(Duration::from_secs(seconds));
         new
     };
     let mut world = pool(2);

@@ -53,7 +53,7 @@ impl Queue {
         let needs = Needs { request, limit, same: Same(self.submitted as i64), ..Needs::default() };
         self.submitted += 1;
         self.takes.insert(id, takes);
-        let new = NewJob { id, needs, sweep: None, priority: 0, held: false, at: self.now };
+        let new = NewJob { id, needs: needs.into(), sweep: None, priority: 0, held: false, at: self.now };
         apply::command(&mut self.world, Command::Submit(vec![new]), self.now).unwrap();
         id
     }

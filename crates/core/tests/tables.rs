@@ -367,7 +367,7 @@ fn jobs_that_come_together_wait_for_each_other_in_whichever_order_they_are_named
     let id = |number| JobId::from_number(3, number);
     let after = |number: u64, parent: u64| {
         let mut job = new_job(number);
-        job.needs.after = vec![Parent { job: id(parent), any_end: false }];
+        Arc::make_mut(&mut job.needs).after = vec![Parent { job: id(parent), any_end: false }];
         job
     };
     let mut world = busy(0);
@@ -376,9 +376,9 @@ fn jobs_that_come_together_wait_for_each_other_in_whichever_order_they_are_named
     assert_eq!(world.parents(id(12)).iter().map(|parent| parent.job).collect::<Vec<_>>(), [id(11)]);
     // One that can never begin takes those with it that were named before it.
     let mut lost = after(20, 21);
-    lost.needs.failed_parent = None;
+    Arc::make_mut(&mut lost.needs).failed_parent = None;
     let mut parent = new_job(21);
-    parent.needs.failed_parent = Some(id(99));
+    Arc::make_mut(&mut parent.needs).failed_parent = Some(id(99));
     let events = command(&mut world, Command::Submit(vec![lost, parent]), NOW).unwrap();
     let ended: Vec<JobId> = events
         .iter()
@@ -397,7 +397,7 @@ fn a_job_that_the_stop_ends_fails_nobody() {
     let after = |number: u64, parents: &[(u64, bool)]| {
         let mut job = new_job(number);
         let parent = |(parent, any_end): &(u64, bool)| Parent { job: id(*parent), any_end: *any_end };
-        job.needs.after = parents.iter().map(parent).collect();
+        Arc::make_mut(&mut job.needs).after = parents.iter().map(parent).collect();
         job
     };
     let mut world = busy(0);
@@ -480,7 +480,7 @@ fn new_job(number: u64) -> NewJob {
     let id = JobId::from_number(3, number);
     NewJob {
         id,
-        needs: Needs { request: request(1, 0), ..Needs::default() },
+        needs: Needs { request: request(1, 0), ..Needs::default() }.into(),
         sweep: None,
         priority: 0,
         held: false,

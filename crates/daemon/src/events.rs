@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use nexus_api::events::{Event, What};
+use nexus_api::jobs::State;
+use nexus_core::ids::JobId;
 use nexus_core::time::Time;
 use tokio::sync::{Notify, broadcast};
 
@@ -25,7 +27,31 @@ pub struct Events {
 
 struct Kept {
     last: u64,
-    events: VecDeque<Arc<Event>>,
+    /// The last of them has that number.
+    told: VecDeque<Told>,
+}
+
+/// What happened, as it is kept: thousands of jobs that come at once are put in words for those alone who hear of them.
+#[derive(Clone, Debug)]
+pub enum Told {
+    Job { id: JobId, state: State },
+    Other(Box<What>),
+}
+
+impl From<What> for Told {
+    fn from(what: What) -> Told {
+        Told::Other(Box::new(what))
+    }
+}
+
+impl Told {
+    fn numbered(&self, number: u64) -> Arc<Event> {
+        let what = match self {
+            Told::Job { id, state } => What::Job { id: id.to_string(), state: *state },
+            Told::Other(what) => What::clone(what),
+        };
+        Arc::new(Event { number, what })
+    }
 }
 
 impl Events {
@@ -33,14 +59,14 @@ impl Events {
     pub fn new(now: Time) -> Events {
         let (live, _) = broadcast::channel(KEPT);
         let last = now.0.unsigned_abs() * 1000;
-        Events { live, kept: Mutex::new(Kept { last, events: VecDeque::new() }), any: Notify::new() }
+        Events { live, kept: Mutex::new(Kept { last, told: VecDeque::new() }), any: Notify::new() }
     }
 
-    pub fn publish(&self, what: What) {
-        self.publish_all(vec![what]);
+    pub fn publish(&self, told: impl Into<Told>) {
+        self.publish_all(vec![told.into()]);
     }
 
-    pub fn publish_all(&self, all: Vec<What>) {
+    pub fn publish_all(&self, all: Vec<Told>) {
         if !all.is_empty() {
             self.any.notify_one();
         }
@@ -49,17 +75,16 @@ impl Events {
         // Those that would be forgotten at once, heard by nobody, have their numbers and no more.
         let passed_over = if is_heard { 0 } else { all.len().saturating_sub(KEPT) };
         kept.last += passed_over as u64;
-        for what in all.into_iter().skip(passed_over) {
+        for told in all.into_iter().skip(passed_over) {
             kept.last += 1;
-            let event = Arc::new(Event { number: kept.last, what });
-            if kept.events.len() == KEPT {
-                kept.events.pop_front();
-            }
-            kept.events.push_back(event.clone());
             if is_heard {
                 // Nobody listening any more is no error.
-                let _ = self.live.send(event);
+                let _ = self.live.send(told.numbered(kept.last));
             }
+            if kept.told.len() == KEPT {
+                kept.told.pop_front();
+            }
+            kept.told.push_back(told);
         }
     }
 
@@ -75,8 +100,9 @@ impl Events {
     /// What followed that number and is not in the receiver any more; none where some of it is forgotten.
     pub fn since(&self, number: u64) -> (Option<Vec<Arc<Event>>>, Receiver) {
         let kept = self.kept();
-        let known = (kept.last - kept.events.len() as u64)..=kept.last;
-        let missed = || kept.events.iter().filter(|event| event.number > number).cloned().collect();
+        let known = (kept.last - kept.told.len() as u64)..=kept.last;
+        let numbered = || kept.told.iter().zip(known.start() + 1..);
+        let missed = || numbered().filter(|(_, its)| *its > number).map(|(told, its)| told.numbered(its)).collect();
         (known.contains(&number).then(missed), self.live.subscribe())
     }
 
@@ -110,7 +136,7 @@ mod tests {
         }
         assert_eq!(numbers(first + 2), None, "forgotten");
         assert_eq!(numbers(first + 3).map(|missed| missed.len()), Some(KEPT));
-        events.publish_all(vec![What::Missed; KEPT + 10]);
+        events.publish_all(vec![What::Missed.into(); KEPT + 10]);
         let last = first + 3 + 2 * KEPT as u64 + 10;
         assert_eq!(numbers(last - KEPT as u64 - 1), None, "never there");
         assert_eq!(numbers(last - KEPT as u64), Some((last - KEPT as u64 + 1..=last).collect()));
@@ -122,7 +148,7 @@ mod tests {
     fn who_listens_hears_all_that_come_at_once() {
         let events = Events::new(Time(0));
         let mut live = events.subscribe();
-        events.publish_all(vec![What::Missed; KEPT]);
+        events.publish_all(vec![What::Missed.into(); KEPT]);
         assert_eq!((1..=KEPT as u64).find(|number| live.try_recv().unwrap().number != *number), None);
     }
 
@@ -133,7 +159,7 @@ mod tests {
         assert!(!happened());
         events.publish_all(vec![]);
         assert!(!happened());
-        events.publish_all(vec![What::Missed; 3]);
+        events.publish_all(vec![What::Missed.into(); 3]);
         events.publish(What::Stopping);
         assert!(happened());
         assert!(!happened());

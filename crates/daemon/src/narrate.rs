@@ -13,6 +13,7 @@ use nexus_core::run::{Lease, Memory, Outcome};
 use nexus_core::time::Time;
 use nexus_core::world::World;
 
+use crate::events::Told;
 use crate::names::Names;
 use crate::service_log::Level;
 use crate::words;
@@ -275,8 +276,9 @@ fn failure(outcome: &Outcome) -> String {
 }
 
 /// What clients hear of an event. `world` is as it is after it.
-pub fn told(event: &Event, world: &World, names: &Names) -> Option<What> {
-    let job = |id: &JobId, state| Some(What::Job { id: id.to_string(), state });
+pub fn told(event: &Event, world: &World, names: &Names) -> Option<Told> {
+    let job = |id: &JobId, state| Some(Told::Job { id: *id, state });
+    let machine = |name: &str| Some(What::Machine { name: name.to_string() }.into());
     match event {
         Event::Submitted(new) => job(&new.id, if new.held { State::Held } else { State::Queued }),
         Event::Held { job: id } | Event::Orphaned { job: id, .. } => job(id, State::Held),
@@ -294,20 +296,20 @@ pub fn told(event: &Event, world: &World, names: &Names) -> Option<What> {
         Event::Running { run, .. } => job(&run.job, State::Running),
         Event::Copying { job: id, .. } => job(id, State::Copying),
         Event::JobEnded { job: id, end, .. } => job(id, words::end(end).0),
-        Event::QueuePaused(_) => Some(What::Queue { paused: true }),
-        Event::QueueResumed => Some(What::Queue { paused: false }),
-        Event::MachineRead(machine) => Some(What::Machine { name: machine.name.clone() }),
-        Event::MachineAdded { machine, .. }
-        | Event::MachineMoved { machine, .. }
-        | Event::MachineSetUp { machine, .. }
-        | Event::MachinePaused { machine }
-        | Event::MachineResumed { machine }
-        | Event::MachineQuarantined { machine, .. }
-        | Event::MachineLeaving { machine }
-        | Event::MachineRemoved { machine }
-        | Event::GpuPaused { machine, .. }
-        | Event::GpuResumed { machine, .. } => Some(What::Machine { name: names.machine_name(*machine).to_string() }),
-        Event::Stopping => Some(What::Stopping),
+        Event::QueuePaused(_) => Some(What::Queue { paused: true }.into()),
+        Event::QueueResumed => Some(What::Queue { paused: false }.into()),
+        Event::MachineRead(read) => machine(&read.name),
+        Event::MachineAdded { machine: id, .. }
+        | Event::MachineMoved { machine: id, .. }
+        | Event::MachineSetUp { machine: id, .. }
+        | Event::MachinePaused { machine: id }
+        | Event::MachineResumed { machine: id }
+        | Event::MachineQuarantined { machine: id, .. }
+        | Event::MachineLeaving { machine: id }
+        | Event::MachineRemoved { machine: id }
+        | Event::GpuPaused { machine: id, .. }
+        | Event::GpuResumed { machine: id, .. } => machine(names.machine_name(*id)),
+        Event::Stopping => Some(What::Stopping.into()),
         Event::StopAsked { .. } | Event::RunEnded { .. } | Event::Peaked { .. } | Event::DiskFull { .. } => None,
         Event::CopyStopped { .. } | Event::SweepStopped { .. } | Event::SweepReleased { .. } => None,
     }

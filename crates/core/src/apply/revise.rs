@@ -80,7 +80,7 @@ pub(super) fn revise(world: &mut World, revision: Revision, now: Time) -> Result
             happen(world, edited(world, edit));
         }
     }
-    happen(world, revision.add.into_iter().map(Event::submitted).collect());
+    happen(world, revision.add.into_iter().map(Event::Submitted).collect());
     let still_waits = |job: &JobId| world.job(*job).is_some();
     let order: Vec<JobId> = revision.order.into_iter().filter(still_waits).collect();
     happen(world, arranged(world, &order));

@@ -1,11 +1,12 @@
 //! One scenario: machines, a disk that never fails, and an engine.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use nexus_core::apply::{self, Command, Edit, Refusal, Report, Revision};
 use nexus_core::check::check;
 use nexus_core::decide::decide;
-use nexus_core::event::{Event, NewJob, Parent};
+use nexus_core::event::{Event, Needs, NewJob, Parent};
 use nexus_core::explain::Explainer;
 use nexus_core::ids::{JobId, MachineId, RunId, SweepId};
 use nexus_core::job::End;
@@ -199,7 +200,7 @@ impl Scene {
             "order" => Command::Revise(Revision { order: jobs(), ..Revision::default() }),
             "edit" => {
                 let NewJob { id, needs, priority, .. } = self.new_job(rest);
-                let edit = Edit { job: id, needs: Some(needs), priority: Some(priority), held: None };
+                let edit = Edit { job: id, needs: Some(Needs::clone(&needs)), priority: Some(priority), held: None };
                 Command::Revise(Revision { edits: vec![edit], ..Revision::default() })
             }
             "stop" => Command::Stop { kill: rest == ["kill"] },
@@ -213,8 +214,10 @@ impl Scene {
         let ended = |parent: &Parent| self.world.job(parent.job).is_none();
         let completed = |parent: &Parent| self.disk.ended.get(&parent.job).expect("an ended job");
         let failed = new.needs.after.iter().filter(|parent| ended(parent)).find(|it| !it.any_end && !completed(it));
-        new.needs.failed_parent = failed.map(|parent| parent.job);
-        new.needs.after.retain(|parent| !ended(parent));
+        let failed = failed.map(|parent| parent.job);
+        let needs = Arc::make_mut(&mut new.needs);
+        needs.failed_parent = failed;
+        needs.after.retain(|parent| !ended(parent));
         new
     }
 

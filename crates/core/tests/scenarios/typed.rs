@@ -36,7 +36,7 @@ pub fn new_job(words: &[&str], now: Time) -> NewJob {
     };
     NewJob {
         id,
-        needs,
+        needs: needs.into(),
         sweep: value(words, "sweep").map(|id| InSweep {
             id: SweepId(id.parse().expect("a number")),
             max_running: value(words, "max").map(|most| most.parse().expect("a number")),

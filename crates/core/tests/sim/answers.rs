@@ -77,7 +77,7 @@ pub fn revised_rightly(before: &World, after: &World, revision: &Revision) {
     let fails = |needs: &Needs| needs.after.iter().any(|it| !it.any_end && revision.remove.contains(&it.job));
     let edited = revision.edits.iter().filter_map(|edit| Some((edit.job, edit.needs.as_ref()?)));
     let mut failing =
-        edited.chain(revision.add.iter().map(|new| (new.id, &new.needs))).filter(|(_, needs)| fails(needs));
+        edited.chain(revision.add.iter().map(|new| (new.id, &*new.needs))).filter(|(_, needs)| fails(needs));
     assert!(failing.all(|(job, _)| after.job(job).is_none()), "taken out, and waited for: {revision:?}");
     // Of several wishes for one job the last counts.
     let last: BTreeMap<JobId, &Edit> = revision.edits.iter().map(|edit| (edit.job, edit)).collect();

@@ -1,6 +1,7 @@
 //! One seed's story: an engine that applies, decides, commits and acts, and everything that befalls it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use nexus_core::apply::{self, Command, Refusal, Report, Revision};
 use nexus_core::check::check;
@@ -301,10 +302,10 @@ impl Story {
     /// As the service makes it of what was wished: with what became of the jobs that are to come before.
     fn known(&self, mut command: Command, world: &World, batch: &Batch) -> Command {
         let needs: Vec<&mut Needs> = match &mut command {
-            Command::Submit(jobs) => jobs.iter_mut().map(|new| &mut new.needs).collect(),
+            Command::Submit(jobs) => jobs.iter_mut().map(|new| Arc::make_mut(&mut new.needs)).collect(),
             Command::Revise(Revision { edits, add, .. }) => {
                 let edited = edits.iter_mut().filter_map(|edit| edit.needs.as_mut());
-                edited.chain(add.iter_mut().map(|new| &mut new.needs)).collect()
+                edited.chain(add.iter_mut().map(|new| Arc::make_mut(&mut new.needs))).collect()
             }
             _ => vec![],
         };

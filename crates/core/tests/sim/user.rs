@@ -113,7 +113,7 @@ impl Users {
         self.submitted += 1;
         NewJob {
             id,
-            needs,
+            needs: needs.into(),
             sweep: chance.one_in(3).then(|| sweep(chance)),
             priority: chance.pick(&[0, 0, 0, 0, -1, 1, i32::MIN, i32::MAX]),
             held: chance.one_in(10),

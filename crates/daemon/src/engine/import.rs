@@ -111,6 +111,8 @@ impl Engine {
         let ImportOrder { lines, again, dry_run, watch, notes } = order;
         let coming = Coming::of(turn);
         let mut gathered = if again { Gathered::default() } else { self.look_for(&lines)? };
+        gathered.fresh.reserve_exact(lines.len());
+        gathered.fates.reserve_exact(lines.len());
         let known_as: BTreeSet<String> = lines.iter().filter_map(|line| line.known_as.clone()).collect();
         for line in lines {
             let pending = match self.unknown_parent(&line, &known_as)? {

@@ -75,7 +75,7 @@ impl Engine {
                 _ => self.in_common(spec.common, variables, same, &ids, turn)?,
             };
             if common.same != same {
-                (common.needs, common.same) = (self.needs(&common.taken, same, &ids, turn)?, same);
+                (common.needs, common.same) = (self.needs(&common.taken, same, &ids, turn)?.into(), same);
             }
             spec.common = common.taken.clone();
             let (needs, sweep) = (common.needs.clone(), common.sweep);
@@ -96,7 +96,7 @@ impl Engine {
         turn: &mut Turn,
     ) -> Result<InCommon, Problem> {
         self.know_places(&asked.request, turn)?;
-        let needs = self.needs(&asked, same, together, turn)?;
+        let needs = self.needs(&asked, same, together, turn)?.into();
         let sweep = match &asked.sweep {
             Some(name) => self.in_sweep(name, turn)?,
             None => None,
@@ -300,7 +300,7 @@ struct InCommon {
     /// With what the engine says of it.
     taken: Arc<JobSpec>,
     sweep: Option<InSweep>,
-    needs: Needs,
+    needs: Arc<Needs>,
     /// Of the last of them.
     same: Same,
 }

@@ -46,7 +46,7 @@ struct InCommon {
     asked: Arc<JobSpec>,
     /// With what the engine says of it.
     taken: Arc<JobSpec>,
-    needs: Needs,
+    needs: Arc<Needs>,
 }
 
 impl Engine {
@@ -120,7 +120,7 @@ impl Engine {
                 Some(last) if Arc::ptr_eq(&last.asked, &spec.common) && last.taken.variables == variables => last,
                 _ => {
                     let taken = JobSpec { sweep: Some(sweep.name.clone()), variables, ..JobSpec::clone(&spec.common) };
-                    let needs = self.needs(&taken, same, &[], turn)?;
+                    let needs = self.needs(&taken, same, &[], turn)?.into();
                     InCommon { asked: spec.common, taken: Arc::new(taken), needs }
                 }
             };

@@ -1,12 +1,12 @@
 //! Tags, which jobs are given at any time: what they are told by does not change what they are.
 
-use nexus_api::events::What;
 use nexus_api::jobs::State;
 use nexus_api::problem::Problem;
 use nexus_core::ids::JobId;
 use nexus_core::job::State as Live;
 
 use super::{Engine, Turn};
+use crate::events::Told;
 use crate::store::TagChange;
 
 impl Engine {
@@ -37,7 +37,7 @@ impl Engine {
                 Some(Live::Queued { .. }) => State::Queued,
                 Some(Live::Active(_) | Live::Copying { .. }) | None => continue,
             };
-            self.events.publish(What::Job { id: job.to_string(), state });
+            self.events.publish(Told::Job { id: *job, state });
         }
     }
 }

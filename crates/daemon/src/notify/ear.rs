@@ -71,8 +71,10 @@ fn live_sweeps(world: &World) -> BTreeSet<SweepId> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use nexus_core::apply::{self, Command};
-    use nexus_core::event::{Needs, NewJob};
+    use nexus_core::event::NewJob;
     use nexus_core::sweep::InSweep;
     use nexus_core::time::Time;
 
@@ -81,11 +83,11 @@ mod tests {
     const SWEEP: InSweep = InSweep { id: SweepId(1), max_running: None, stop_after: 0 };
 
     fn job(id: &str, sweep: Option<InSweep>, held: bool) -> NewJob {
-        NewJob { id: id.parse().unwrap(), needs: Needs::default(), sweep, priority: 0, held, at: Time(0) }
+        NewJob { id: id.parse().unwrap(), needs: Arc::default(), sweep, priority: 0, held, at: Time(0) }
     }
 
     fn submit(world: &mut World, jobs: Vec<NewJob>) -> Vec<Event> {
-        let events: Vec<Event> = jobs.into_iter().map(Event::submitted).collect();
+        let events: Vec<Event> = jobs.into_iter().map(Event::Submitted).collect();
         events.iter().for_each(|event| world.record(event));
         events
     }

@@ -16,9 +16,19 @@ const AT_ONCE: usize = 16;
 const IN_COMMON: usize = 9;
 const OWN: usize = 6;
 
+/// Who gives rows their numbers: the largest that is there and one more is found without a search, where that is the
+/// number it should be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Numbered {
+    BySqlite,
+    ByUs,
+}
+
 /// Those that are not in their table yet. Whoever reads it, or writes to what is there, [puts them in](Self::put) first.
 pub(super) struct NewJobs<'a> {
     waiting: Vec<Row<'a>>,
+    /// The number of the last that went in, if any did.
+    last: Option<i64>,
     many: Option<CachedStatement<'a>>,
     one: Option<CachedStatement<'a>>,
     /// A spec that jobs have in common, and how many came with it that are not counted yet.
@@ -53,7 +63,7 @@ pub(super) struct Numbers {
 
 impl<'a> NewJobs<'a> {
     pub fn new() -> NewJobs<'a> {
-        NewJobs { waiting: Vec::with_capacity(AT_ONCE), many: None, one: None, uses: (0, 0) }
+        NewJobs { waiting: Vec::with_capacity(AT_ONCE), last: None, many: None, one: None, uses: (0, 0) }
     }
 
     pub fn add(
@@ -82,13 +92,14 @@ impl<'a> NewJobs<'a> {
 
     fn insert(&mut self, db: &'a Together<'a>) -> rusqlite::Result<()> {
         let Some(first) = self.waiting.first() else { return Ok(()) };
-        let (statement, rows) = match self.waiting.len() {
-            AT_ONCE => (&mut self.many, AT_ONCE),
-            _ => (&mut self.one, 1),
+        let follows = self.last.is_some_and(|last| last + 1 == first.n);
+        let (statement, rows, by) = match self.waiting.len() {
+            AT_ONCE if follows => (&mut self.many, AT_ONCE, Numbered::BySqlite),
+            _ => (&mut self.one, 1, Numbered::ByUs),
         };
         let statement = match statement {
             Some(statement) => statement,
-            none => none.insert(db.prepare_cached(&sql(rows))?),
+            none => none.insert(db.prepare_cached(&sql(rows, by))?),
         };
         first.bind_common(statement)?;
         for rows in self.waiting.chunks(rows) {
@@ -97,6 +108,8 @@ impl<'a> NewJobs<'a> {
             }
             statement.raw_execute()?;
         }
+        self.last = self.waiting.last().map(|last| last.n);
+        debug_assert_eq!(self.last, Some(db.last_insert_rowid()));
         self.waiting.clear();
         Ok(())
     }
@@ -138,21 +151,24 @@ impl Row<'_> {
     }
 }
 
-/// For so many rows. A job's turn is its number.
+/// For so many rows. A job's turn is its number, whoever gives it.
 ///
 /// `OR FAIL`: rows that came before one that fails stay, and go with the transaction. Without it each statement would
 /// have to be undone by itself, and SQLite keeps a copy of every page that it touches: twenty times the bytes of the jobs.
-fn sql(rows: usize) -> String {
+fn sql(rows: usize, numbered: Numbered) -> String {
+    let is_ours = numbered == Numbered::ByUs;
     let common: Vec<String> = (1..=IN_COMMON).map(|parameter| format!("?{parameter}")).collect();
     let values = (0..rows).map(|row| {
         let first = IN_COMMON + row * OWN + 1;
         let own: Vec<String> = (first..first + OWN).map(|parameter| format!("?{parameter}")).collect();
-        format!("({}, ?{first}, {})", common.join(", "), own.join(", "))
+        let number = if is_ours { format!("?{first}, ") } else { String::new() };
+        format!("({}, {number}{})", common.join(", "), own.join(", "))
     });
+    let number = if is_ours { "n, " } else { "" };
     let values: Vec<String> = values.collect();
     format!(
         "INSERT OR FAIL INTO jobs (state, name, project, place_priority, env, secrets, submitted_at, shared, sweep,
-                                   turn, n, id, command, spec, same, identity)
+                                   {number}turn, id, command, spec, same, identity)
          VALUES {}",
         values.join(", ")
     )
@@ -164,7 +180,7 @@ pub(super) mod tests {
 
     use nexus_api::command::Command;
     use nexus_api::jobs::JobSpec;
-    use nexus_core::event::{Event, Needs};
+    use nexus_core::event::Event;
     use nexus_core::time::Time;
 
     use super::super::{Batch, JobEnv, NewSpec, Store};
@@ -180,8 +196,8 @@ pub(super) mod tests {
             let spec = JobSpec::new(Command::Shell(format!("train {number}")), "/".into());
             let row =
                 NewRow { identity: identity(&spec), spec: NewSpec::of(spec, None), env: env.clone(), sweep: None };
-            let new = NewJob { id, needs: Needs::default(), sweep: None, priority: 0, held: false, at: Time(0) };
-            batch.events.push(Event::submitted(new));
+            let new = NewJob { id, needs: Arc::default(), sweep: None, priority: 0, held: false, at: Time(0) };
+            batch.events.push(Event::Submitted(new));
             batch.new.insert(id, row);
         }
         batch
@@ -199,6 +215,23 @@ pub(super) mod tests {
         store.commit(&batch(0..many - 2)).unwrap();
         assert!((0..many).all(|number| has(&store, number) == (number < many - 1)));
         assert_eq!(store.jobs_taken(), many - 1, "numbers go on without a gap");
+    }
+
+    #[test]
+    fn the_number_of_a_forgotten_job_is_not_given_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::open(&dir.path().join("nexus.db"), false).unwrap();
+        let many = 3 * AT_ONCE as u64;
+        store.commit(&batch(0..many)).unwrap();
+        let newest = (many - 5..many).map(|number| JobId::from_number(4, number));
+        store.commit(&Batch { forgotten: newest.collect(), ..Batch::default() }).unwrap();
+        store.commit(&batch(many..2 * many)).unwrap();
+        let numbers = "SELECT n, turn FROM jobs ORDER BY n";
+        let mut statement = store.db.prepare(numbers).unwrap();
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        let numbers: Vec<(i64, i64)> = rows.map(Result::unwrap).collect();
+        let kept = (0..many - 5).chain(many..2 * many).map(|number| number as i64 + 1).map(|number| (number, number));
+        assert_eq!(numbers, kept.collect::<Vec<_>>());
     }
 
     #[test]

@@ -146,11 +146,15 @@ struct Lent<'a> {
     params: &'a BTreeMap<String, String>,
 }
 
+/// What is its own is written in a few more bytes than it is shown in.
+const A_LITTLE: usize = 48;
+
 impl Lent<'_> {
     /// As text behind another one, and where it begins.
     fn after(&self, text: String) -> (String, usize) {
         let shown = text.len();
         let mut bytes = text.into_bytes();
+        bytes.reserve(shown + A_LITTLE);
         serde_json::to_writer(&mut bytes, self).expect("a spec is plain data");
         (String::from_utf8(bytes).expect("JSON is text"), shown)
     }
