@@ -350,6 +350,8 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use nexus_core::event::Event;
+    use nexus_core::job::{End, KillReason};
+    use nexus_core::time::Time;
 
     use super::super::{Batch, EditedRow};
     use super::*;
@@ -408,5 +410,14 @@ mod tests {
             store.commit(&Batch { events, ..Batch::default() }).unwrap();
         };
         assert_eq!(launched(&orphan), "orphaned");
+        let end = |job| {
+            let events = vec![Event::JobEnded { job, end: End::Killed(KillReason::Removed), at: Time(0) }];
+            Batch { events, ..Batch::default() }
+        };
+        store.look_ahead(run, dir.path());
+        store.commit(&end(other)).unwrap();
+        assert!(store.ahead.is_some());
+        store.commit(&end(job)).unwrap();
+        assert!(store.ahead.is_none(), "with its secrets");
     }
 }

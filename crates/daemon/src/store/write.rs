@@ -90,6 +90,10 @@ impl Batch {
         let jobs = jobs && !self.events.iter().any(|event| matches!(event, Event::Orphaned { .. }));
         jobs && meta.is_empty() && watches.is_empty() && copied.is_empty() && variables.is_empty()
     }
+
+    fn ends(&self, job: JobId) -> bool {
+        self.events.iter().any(|event| matches!(event, Event::JobEnded { job: ended, .. } if *ended == job))
+    }
 }
 
 /// A tag that a job has from now on, or no more, ended or not.
@@ -165,9 +169,8 @@ impl Store {
         self.live.follow(&live);
         self.commits += 1;
         self.secrets_dropped |= secrets_dropped;
-        if !batch.is_of_runs() {
-            self.ahead = None;
-        }
+        // Secrets do not outlive their job in memory either.
+        self.ahead.take_if(|(run, _)| !batch.is_of_runs() || batch.ends(run.job));
         let gone = batch.tidied.iter().map(|run| &run.job).chain(batch.edited.keys()).chain(&batch.forgotten);
         gone.for_each(|job| drop(self.launched.remove(job)));
         Ok(())
