@@ -75,5 +75,5 @@ def finish(*steps):
                 print(log.read())
         subprocess.run([nexus, "stop", "-y"], env=env, capture_output=True)
         shutil.rmtree(home, ignore_errors=True)
-    print(f"{len(failures)} not seen" if failures else "all seen")
+    print("\n".join(["not seen:", *failures]) if failures else "all seen")
     sys.exit(1 if failures else 0)
