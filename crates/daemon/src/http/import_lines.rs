@@ -23,13 +23,6 @@ use crate::import::{Importer, TOGETHER};
 /// Pieces of a body that have come and are not read yet.
 const IN_FLIGHT: usize = 16;
 
-/// Lines of the first part. Each that follows has twice as many, until they are [`TOGETHER`]: the engine has something to
-/// do while the next are read.
-const FIRST: usize = 500;
-
-/// Lines that belong together, however many they are.
-const ALL: usize = usize::MAX;
-
 /// Lines that go on for longer are fewer at a time.
 const PART_BYTES: usize = 16 << 20;
 
@@ -80,15 +73,8 @@ async fn pass_on(mut body: Body, pieces: mpsc::Sender<Option<Bytes>>) {
 fn import_lines(importer: &Importer, mut lines: Arriving, tell: &mut dyn FnMut(Imported)) -> Result<(), Problem> {
     let missing = || Problem::BadRequest { error: "it has no first line".into() };
     let import: Import = lines.next()?.ok_or_else(missing)?;
-    let mut most = if import.dry_run || import.together { ALL } else { FIRST };
-    let mut next = || {
-        let part = lines.entries(most);
-        if most != ALL {
-            most = TOGETHER.min(2 * most);
-        }
-        part
-    };
-    importer.import_parts(import, &mut next, None, tell)
+    let together = import.dry_run || import.together;
+    importer.import_parts(import, &mut || lines.entries(together), None, tell)
 }
 
 fn line(part: &Imported) -> Bytes {
@@ -130,10 +116,10 @@ impl Arriving {
         Ok(read)
     }
 
-    /// As many as share a transaction, or all of them. None at the end.
-    fn entries(&mut self, most: usize) -> Result<Option<Vec<Entry>>, Problem> {
-        let (mut entries, mut bytes) = (Vec::with_capacity(most.min(TOGETHER)), 0);
-        while most == ALL || (entries.len() < most && bytes < PART_BYTES) {
+    /// All of them, or as many as share a transaction. None at the end.
+    fn entries(&mut self, together: bool) -> Result<Option<Vec<Entry>>, Problem> {
+        let (mut entries, mut bytes) = (Vec::new(), 0);
+        while together || (entries.len() < TOGETHER && bytes < PART_BYTES) {
             let Some(entry) = self.next()? else { break };
             entries.push(entry);
             bytes += self.line.len();
