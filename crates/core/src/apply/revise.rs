@@ -71,10 +71,7 @@ pub(super) fn revise(world: &mut World, revision: Revision, now: Time) -> Result
     }
     let end = End::Killed(KillReason::Removed);
     let mut events = Vec::new();
-    let mut happen = |world: &mut World, some: Vec<Event>| match events.is_empty() {
-        true => events = record(world, some, now),
-        false => events.extend(record(world, some, now)),
-    };
+    let mut happen = |world: &mut World, some: Vec<Event>| events.extend(record(world, some, now));
     let removed = |job| Event::JobEnded { job, end: end.clone(), at: now };
     happen(world, leaving.into_iter().map(removed).collect());
     for edit in &revision.edits {
