@@ -1,12 +1,26 @@
 //! Makes job ids: short letters, from time and chance.
 
+use std::collections::BTreeMap;
+
 use nexus_api::select::RESERVED;
 use nexus_core::ids::{ID_LENGTHS, JobId};
 
 use crate::clock;
 
+/// Of so many stretches it is kept which ids are taken: of all with four letters.
+const REMEMBERED: usize = 25;
+
 pub struct IdMaker {
     state: u64,
+    stretches: BTreeMap<(usize, u64), Taken>,
+    last_given: Option<Given>,
+}
+
+/// The last ids that many jobs got together.
+struct Given {
+    /// How many were taken with these.
+    jobs_taken: u64,
+    one: JobId,
 }
 
 impl IdMaker {
@@ -14,13 +28,12 @@ impl IdMaker {
         let mut seed = [0; 8];
         // Without the system's randomness the clock alone must do: ids need to be new, not secret.
         let _ = getrandom::fill(&mut seed);
-        IdMaker { state: u64::from_le_bytes(seed) ^ (clock::now().0 as u64).rotate_left(20) }
+        IdMaker::from_seed(u64::from_le_bytes(seed) ^ (clock::now().0 as u64).rotate_left(20))
     }
 
     /// The same ids in the same order, for a story that is to be told again.
-    #[cfg(test)]
     pub fn from_seed(state: u64) -> IdMaker {
-        IdMaker { state }
+        IdMaker { state, stretches: BTreeMap::new(), last_given: None }
     }
 
     /// An id, which may be some job's already. Grows longer when a quarter of the shorter ones is used up.
@@ -44,21 +57,43 @@ impl IdMaker {
         Stretch { length, first, size, at_once: (size / 8).min(left) as usize }
     }
 
-    /// Of a stretch, where these are taken; perhaps fewer.
-    pub fn some_of(&mut self, stretch: &Stretch, taken: impl Iterator<Item = JobId>, count: usize) -> Vec<JobId> {
-        let Stretch { length, first, size, .. } = *stretch;
-        let (begin, end) = stretch.ends();
-        let mut is_taken = vec![false; size as usize];
-        let reserved = RESERVED.iter().filter_map(|word| word.parse().ok());
-        for id in taken.chain(reserved).filter(|id| (begin..=end).contains(id) && id.as_str().len() == length) {
-            is_taken[(id.number() - first) as usize] = true;
+    /// Forgets which ids are taken, unless all that were since are those it gave. `is_there`: whether a job has that id.
+    pub fn catch_up(&mut self, jobs_taken: u64, is_there: impl Fn(JobId) -> bool) {
+        let is_it = |given: &Given| given.jobs_taken == jobs_taken && is_there(given.one);
+        if !self.last_given.as_ref().is_some_and(is_it) {
+            self.stretches.clear();
         }
-        let mut one = |_| {
-            let place = self.random() % size;
-            let is_new = !std::mem::replace(&mut is_taken[place as usize], true);
-            is_new.then(|| JobId::from_number(length, first + place))
-        };
-        (0..count).filter_map(&mut one).collect()
+    }
+
+    pub fn remembers(&self, stretch: &Stretch) -> bool {
+        self.stretches.contains_key(&stretch.key())
+    }
+
+    /// `taken`: all of the stretch that are, and perhaps others.
+    pub fn remember(&mut self, stretch: &Stretch, taken: impl Iterator<Item = JobId>) {
+        if self.stretches.len() >= REMEMBERED {
+            self.stretches.clear();
+        }
+        let (begin, end) = stretch.ends();
+        let mut of_it = Taken::none_of(stretch.size);
+        let reserved = RESERVED.iter().filter_map(|word| word.parse().ok());
+        for id in taken.chain(reserved).filter(|id| (begin..=end).contains(id) && id.as_str().len() == stretch.length) {
+            of_it.take(id.number() - stretch.first);
+        }
+        self.stretches.insert(stretch.key(), of_it);
+    }
+
+    /// Of a stretch that it remembers; perhaps fewer.
+    pub fn some_of(&mut self, stretch: &Stretch, count: usize) -> Vec<JobId> {
+        let places: Vec<u64> = (0..count).map(|_| self.random() % stretch.size).collect();
+        let Some(taken) = self.stretches.get_mut(&stretch.key()) else { return vec![] };
+        let id = |place| JobId::from_number(stretch.length, stretch.first + place);
+        places.into_iter().filter(|place| taken.take(*place)).map(id).collect()
+    }
+
+    /// These were given to jobs, which makes it so many.
+    pub fn gave(&mut self, ids: &[JobId], jobs_taken: u64) {
+        self.last_given = ids.first().map(|one| Given { jobs_taken, one: *one });
     }
 
     /// SplitMix64.
@@ -83,6 +118,27 @@ impl Stretch {
     pub fn ends(&self) -> (JobId, JobId) {
         let id = |number| JobId::from_number(self.length, number);
         (id(self.first), id(self.first + self.size - 1))
+    }
+
+    fn key(&self) -> (usize, u64) {
+        (self.length, self.first)
+    }
+}
+
+/// A bit for each place of a stretch.
+struct Taken(Vec<u64>);
+
+impl Taken {
+    fn none_of(size: u64) -> Taken {
+        Taken(vec![0; size.div_ceil(64) as usize])
+    }
+
+    /// Whether it was free.
+    fn take(&mut self, place: u64) -> bool {
+        let (word, bit) = (&mut self.0[(place / 64) as usize], 1 << (place % 64));
+        let was_free = *word & bit == 0;
+        *word |= bit;
+        was_free
     }
 }
 
@@ -118,11 +174,41 @@ mod tests {
             let stretch = maker.stretch(taken);
             let (first, last) = stretch.ends();
             assert_eq!((first.as_str().len(), stretch.at_once), (length, at_once), "after {taken} jobs");
-            let some: BTreeSet<JobId> = maker.some_of(&stretch, [].into_iter(), 500).into_iter().collect();
+            maker.remember(&stretch, [].into_iter());
+            let some: BTreeSet<JobId> = maker.some_of(&stretch, 500).into_iter().collect();
             assert!(some.len() > 480, "few come twice: {}", some.len());
             assert!(some.iter().all(|id| (first..=last).contains(id) && !RESERVED.contains(&id.as_str())));
-            let more = maker.some_of(&stretch, some.iter().copied(), 500);
+            let more = maker.some_of(&stretch, 500);
             assert!(more.len() > 450 && more.iter().all(|id| !some.contains(id)), "those are taken");
+            maker.remember(&stretch, some.iter().copied());
+            let more = maker.some_of(&stretch, 500);
+            assert!(more.len() > 450 && more.iter().all(|id| !some.contains(id)), "those were taken before");
+        }
+    }
+
+    #[test]
+    fn what_is_taken_is_forgotten_when_others_gave_ids() {
+        let mut maker = IdMaker::from_seed(7);
+        let stretch = maker.stretch(0);
+        maker.remember(&stretch, [].into_iter());
+        let ids = maker.some_of(&stretch, 10);
+        maker.gave(&ids, 10);
+        maker.catch_up(10, |id| ids.contains(&id));
+        assert!(maker.remembers(&stretch), "these ten were taken, and no others");
+        maker.catch_up(10, |_| false);
+        assert!(!maker.remembers(&stretch), "ten others were taken");
+        maker.remember(&stretch, [].into_iter());
+        maker.catch_up(11, |id| ids.contains(&id));
+        assert!(!maker.remembers(&stretch), "and another one");
+    }
+
+    #[test]
+    fn not_all_stretches_are_remembered() {
+        let mut maker = IdMaker::from_seed(7);
+        for _ in 0..1_000 {
+            let stretch = maker.stretch(1_000_000);
+            maker.remember(&stretch, [].into_iter());
+            assert!(maker.remembers(&stretch) && maker.stretches.len() <= REMEMBERED);
         }
     }
 }

@@ -152,18 +152,22 @@ impl Engine {
 
     /// From stretches of which it is known at a look which ids are taken: not each is looked for by itself.
     fn many_fresh_ids(&mut self, count: usize, turn: &Turn) -> Result<Vec<JobId>, Problem> {
+        let before = self.store.jobs_taken() + turn.batch.new.len() as u64;
+        self.ids.catch_up(before, |id| self.world.job(id).is_some());
         let mut ids: Vec<JobId> = Vec::with_capacity(count);
         while ids.len() < count {
-            let taken = self.store.jobs_taken() + (turn.batch.new.len() + ids.len()) as u64;
-            let stretch = self.ids.stretch(taken);
-            let (first, last) = stretch.ends();
-            let given = self.store.ids_between((first, last)).map_err(|error| error.problem())?;
-            let coming = turn.batch.new.range(first..=last).map(|(id, _)| id).chain(&ids);
-            let taken = given.iter().chain(coming).copied();
-            let some = self.ids.some_of(&stretch, taken, stretch.at_once.min(count - ids.len()));
+            let stretch = self.ids.stretch(before + ids.len() as u64);
+            if !self.ids.remembers(&stretch) {
+                let (first, last) = stretch.ends();
+                let given = self.store.ids_between((first, last)).map_err(|error| error.problem())?;
+                let coming = turn.batch.new.range(first..=last).map(|(id, _)| id).chain(&ids);
+                self.ids.remember(&stretch, given.iter().chain(coming).copied());
+            }
+            let some = self.ids.some_of(&stretch, stretch.at_once.min(count - ids.len()));
             ids.extend(some);
         }
         ids.sort_unstable();
+        self.ids.gave(&ids, before + count as u64);
         Ok(ids)
     }
 

@@ -293,3 +293,26 @@ fn a_crash_in_the_middle_leaves_nothing_half_and_nothing_twice() {
     // Ids that are given out now are longer: so many are in use.
     assert_eq!(nexus.add("true").len(), 4);
 }
+
+#[test]
+fn ids_that_were_taken_over_are_given_to_no_other_job() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    nexus.done("true");
+    let ended = nexus.ok(&["export"]);
+    nexus.ok(&["pause"]);
+    let import = |from: usize| {
+        let lines: String = (from..from + 24_000).map(|number| format!("echo {number}\n")).collect();
+        nexus.file("jobs", &lines);
+        nexus.ok(&["import", "-q", "--format", "lines", "jobs"]).lines().count()
+    };
+    assert_eq!(import(0), 24_000);
+    // A twentieth of those with four letters, wherever the first jobs may lie among them.
+    let lines: Vec<String> = (0..25usize.pow(4))
+        .step_by(19)
+        .map(|number| changed(&ended, |job| job["id"] = json!(&letters(number)[1..5])))
+        .collect();
+    for chunk in lines.chunks(5_000) {
+        take_over(&nexus, 1, &chunk.concat());
+    }
+    assert_eq!(import(24_000), 24_000, "none of them has an id that another has");
+}
