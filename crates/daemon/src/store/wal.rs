@@ -12,13 +12,17 @@ use std::path::{Path, PathBuf};
 /// What is written between two times that the WAL goes back into the database, where jobs come and go one by one.
 const LENGTH: u64 = 3 << 20;
 
-/// Makes the WAL of this database, which is empty, as long as it will be. There is none on a network file system.
+/// Makes the WAL of this database, which was emptied, as long as it will be. There is none on a network file system.
+///
+/// That it is empty is on the disk before the first zero: with zeros in the middle of what was in it, and the rest still
+/// there after a power cut, SQLite would take its beginning for all of it, and put old pages over new ones.
 pub fn lay(database: &Path) -> io::Result<()> {
     let file = match OpenOptions::new().write(true).open(of(database)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         opened => opened?,
     };
     let before = file.metadata()?.len();
+    file.sync_data()?;
     // A disk that has no room for it needs what there is for better.
     lengthen(&file, before).and_then(|()| file.sync_data()).inspect_err(|_| _ = file.set_len(before))
 }
