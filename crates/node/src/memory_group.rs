@@ -47,8 +47,10 @@ impl MemoryGroup {
 
     /// Where the command has to write `0` to be in it; none where it is in it already.
     pub fn door(&self) -> Option<File> {
-        let procs = self.dir.join("cgroup.procs");
-        OpenOptions::new().write(true).open(procs).ok().filter(|_| self.version == Version::One)
+        match self.version {
+            Version::One => OpenOptions::new().write(true).open(self.dir.join("cgroup.procs")).ok(),
+            Version::Two => None,
+        }
     }
 
     /// Whether a process of the run was killed because memory ran out.

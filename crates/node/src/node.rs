@@ -88,16 +88,14 @@ impl Node {
         Ok(Node { mailbox, listeners, tidier, reports: reports_at, guard, containment, keeper: Some(keeper) })
     }
 
-    /// Runs that will be started as soon as that is in the database: whoever can makes ready for them meanwhile. Nothing
-    /// comes of one that is not started then.
+    /// A run that will be started as soon as that is in the database: whoever can makes ready for it meanwhile. Nothing
+    /// comes of one that is not started then. It is filled in as for [`Node::start`].
     ///
     /// # Panics
-    /// If a `run` is no run's id.
-    pub fn announce(&self, runs: Vec<RunSpec>) {
-        for mut spec in runs {
-            self.complete(&mut spec);
-            self.listeners.announce(run_of(&spec), &spec);
-        }
+    /// If its `run` is no run's id.
+    pub fn announce(&self, spec: &mut RunSpec) {
+        self.complete(spec);
+        self.listeners.announce(run_of(spec), spec);
     }
 
     /// Starts runs. Their `reports` and `cgroup_base` are filled in here. A run that was started before, by

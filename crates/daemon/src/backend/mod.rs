@@ -30,9 +30,9 @@ pub trait Simulated: Send {
 
 impl Backend {
     /// See [`Node::announce`].
-    pub fn announce(&self, runs: Vec<RunSpec>) {
+    pub fn announce(&self, spec: &mut RunSpec) {
         match self {
-            Backend::Local(node) => node.announce(runs),
+            Backend::Local(node) => node.announce(spec),
             // The way there is longer than what it would save.
             Backend::Ssh(_) => {}
             #[cfg(test)]

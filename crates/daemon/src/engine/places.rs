@@ -42,8 +42,8 @@ impl Engine {
                 announced.insert(*run, spec);
             }
         }
-        if let Some(here) = self.pool.member(MachineId::LOCAL).filter(|_| !announced.is_empty()) {
-            here.backend.announce(announced.values().cloned().collect());
+        if let Some(here) = self.pool.member(MachineId::LOCAL) {
+            announced.values_mut().for_each(|spec| here.backend.announce(spec));
         }
         announced
     }

@@ -269,9 +269,8 @@ impl Shim<'_> {
         let Ready { output, streams, command, own_folders, finds, mut viewers, group } = ready;
         let script = spec.script.as_deref().map(|text| Script::write(folder.path(), text)).transpose()?;
         let session = spec.screen.as_ref().map(|wanted| Session::open(wanted, &spec, &mut viewers)).transpose()?;
-        let group = group.take();
+        let (group, memory) = group.take();
         let (start, started_at_ms) = (Instant::now(), now_ms());
-        let memory = group.as_deref().and_then(|group| MemoryGroup::open(group, spec.memory_max_mib));
         let door = memory.as_ref().and_then(MemoryGroup::door);
         let forked = command.fork(&streams, group.as_deref(), door.as_ref());
         let tree = Tree::new(group, memory);

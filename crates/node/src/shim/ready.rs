@@ -2,7 +2,7 @@
 //! it counts without the marker. What is made for a run that does not come is removed, but for the directory with its empty
 //! logs: whoever begins the run later finds them as if made then.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use nexus_api::run_dir::RunSpec;
 
@@ -16,6 +16,7 @@ use super::spawn::Command;
 use super::terminal::Streams;
 use super::viewers::Viewers;
 use crate::cgroup;
+use crate::memory_group::MemoryGroup;
 
 /// A run that may come.
 pub struct Prepared {
@@ -59,7 +60,7 @@ impl Shim<'_> {
             own_folders: self.own_folders(spec)?,
             finds: Finds::new(&spec.extract),
             viewers: Viewers::open(spec),
-            group: Group::make(spec.cgroup_base.as_deref(), &spec.run),
+            group: Group::make(spec),
         })
     }
 
@@ -79,28 +80,36 @@ impl Shim<'_> {
     }
 }
 
-/// A cgroup without processes, removed unless somebody takes it.
-pub struct Group(Option<PathBuf>);
+/// A cgroup without processes and its memory, removed unless somebody takes them.
+pub struct Group {
+    /// None where there are none, or none can be made.
+    dir: Option<PathBuf>,
+    memory: Option<MemoryGroup>,
+}
 
 impl Group {
-    /// None where there are none, or none can be made.
-    fn make(base: Option<&Path>, run: &str) -> Group {
-        let group = base.map(|base| base.join(run));
-        Group(group.filter(|group| match std::fs::create_dir_all(group) {
+    fn make(spec: &RunSpec) -> Group {
+        let is_there = |dir: &PathBuf| match std::fs::create_dir_all(dir) {
             Err(error) => error.kind() == std::io::ErrorKind::AlreadyExists,
             Ok(()) => true,
-        }))
+        };
+        let dir = spec.cgroup_base.as_ref().map(|base| base.join(&spec.run)).filter(is_there);
+        let memory = dir.as_deref().and_then(|dir| MemoryGroup::open(dir, spec.memory_max_mib));
+        Group { dir, memory }
     }
 
-    pub fn take(mut self) -> Option<PathBuf> {
-        self.0.take()
+    pub fn take(mut self) -> (Option<PathBuf>, Option<MemoryGroup>) {
+        (self.dir.take(), self.memory.take())
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if let Some(group) = &self.0 {
-            cgroup::remove(group);
+        if let Some(memory) = &self.memory {
+            memory.remove();
+        }
+        if let Some(dir) = &self.dir {
+            cgroup::remove(dir);
         }
     }
 }

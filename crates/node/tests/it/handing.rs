@@ -106,7 +106,7 @@ fn a_record_is_written_unless_the_end_is_known_to_be_in_the_database() {
 fn announced(stage: &Stage, run: &str, text: &str) -> RunSpec {
     let results_dir = Some(stage.home.path().join("results").join(run));
     let spec = RunSpec { results_dir, ..stage.shell(run, text) };
-    stage.node().announce(vec![spec.clone()]);
+    stage.node().announce(&mut spec.clone());
     wait_until("it is ready", || spec.results_dir.as_ref().unwrap().exists());
     spec
 }
