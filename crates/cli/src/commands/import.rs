@@ -157,7 +157,8 @@ async fn import(args: &ImportArgs, typed: &str, app: &App) -> Result<ExitCode, C
     if parts.peek().is_some() {
         tell_format(args, &report, app);
     }
-    let sent = send(args, source.folder, &mut parts, &mut report, app).await;
+    let mut looked = Looked::default();
+    let sent = send(args, source.folder, &mut parts, &mut report, Some(&mut looked), app).await;
     let Beside { refused, doubtful, ended, running } = beside;
     report = ImportReport { refused, doubtful, ended, running, ..report };
     if let Err(error) = sent {
@@ -168,7 +169,7 @@ async fn import(args: &ImportArgs, typed: &str, app: &App) -> Result<ExitCode, C
         return Err(error);
     }
     let code = told(args, &report, app)?;
-    warn_of_hopeless(&report, app).await;
+    warn_of_hopeless(looked.jobs(&report, app).await, app).await;
     Ok(code)
 }
 
@@ -195,21 +196,42 @@ impl Beside {
     }
 }
 
-/// What this machine can never give is said, as `add` says it, of the first that asks for it.
-async fn warn_of_hopeless(report: &ImportReport, app: &App) {
-    let ids: Vec<String> = render::import::new_ids(report).take(LOOKED_AT).map(String::from).collect();
-    if ids.is_empty() {
-        return;
+/// The first new jobs, which are looked at while the rest of the file is on its way.
+#[derive(Default)]
+struct Looked(Option<JoinHandle<Vec<Job>>>);
+
+impl Looked {
+    /// Once there are as many as are looked at.
+    fn begin(&mut self, report: &ImportReport, app: &App) {
+        let enough = || render::import::new_ids(report).nth(LOOKED_AT - 1).is_some();
+        if self.0.is_none() && enough() {
+            self.0 = Some(tokio::spawn(first_jobs(report, app)));
+        }
     }
+
+    async fn jobs(self, report: &ImportReport, app: &App) -> Vec<Job> {
+        match self.0 {
+            Some(looked) => looked.await.expect("nobody ends it"),
+            None => first_jobs(report, app).await,
+        }
+    }
+}
+
+fn first_jobs(report: &ImportReport, app: &App) -> impl Future<Output = Vec<Job>> + use<> {
+    let ids: Vec<String> = render::import::new_ids(report).take(LOOKED_AT).map(String::from).collect();
     let client = app.reader();
     // They are queued, whatever becomes of the service.
-    let jobs = client.jobs_by_id(&ids).await.unwrap_or_default();
+    async move { client.jobs_by_id(&ids).await.unwrap_or_default() }
+}
+
+/// What this machine can never give is said, as `add` says it, of the first that asks for it.
+async fn warn_of_hopeless(jobs: Vec<Job>, app: &App) {
     let is_hopeless = |job: &&Job| {
         matches!(job.waiting, Some(Waiting::NoSuchGpus(_) | Waiting::NoSuchCpus { .. } | Waiting::NoSuchRam { .. }))
     };
     if let Some(job) = jobs.iter().find(is_hopeless) {
         app.ui.say(&format!("{}: {}", job.id, job.command));
-        add::warn_if_hopeless(&client, std::slice::from_ref(job), app).await;
+        add::warn_if_hopeless(&app.reader(), std::slice::from_ref(job), app).await;
     }
 }
 
@@ -272,7 +294,7 @@ async fn history(args: &ImportArgs, typed: &str, app: &App) -> Result<ExitCode, 
     report.refused.sort_by_key(|refused| refused.line);
     report.running = running.into_iter().map(|past| past.id).collect();
     let mut entries = std::iter::once(entries).filter(|entries| !entries.is_empty()).peekable();
-    send(args, folder, &mut entries, &mut report, app).await?;
+    send(args, folder, &mut entries, &mut report, None, app).await?;
     told(args, &report, app)
 }
 
@@ -282,6 +304,7 @@ async fn send(
     folder: String,
     parts: &mut Peekable<impl Iterator<Item = Vec<Entry>>>,
     report: &mut ImportReport,
+    mut looked: Option<&mut Looked>,
     app: &App,
 ) -> Result<(), CliError> {
     let Some(first) = parts.peek() else { return Ok(()) };
@@ -302,6 +325,9 @@ async fn send(
         report.entries.extend(part.entries);
         report.notes.extend(part.notes);
         report.stopped = part.stopped;
+        if let Some(looked) = &mut looked {
+            looked.begin(report, app);
+        }
         if shows && report.entries.len() >= SHOWN {
             app.ui.draw_line(&format!("{} entries taken", report.entries.len()));
             shown = true;
