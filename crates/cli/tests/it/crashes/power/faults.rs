@@ -15,7 +15,7 @@ pub fn planted(events: &[Event]) -> [(&'static str, Vec<Event>); 3] {
 }
 
 /// Nobody asked for files of this name to be on the disk.
-fn without_syncs_of(events: &[Event], name: &str) -> Vec<Event> {
+pub fn without_syncs_of(events: &[Event], name: &str) -> Vec<Event> {
     let (mut nodes, mut syncs) = (BTreeSet::new(), BTreeSet::new());
     for event in events {
         match event {

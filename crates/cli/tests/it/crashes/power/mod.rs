@@ -55,6 +55,11 @@ fn a_power_cut_at_any_sync_loses_nothing_that_was_answered() {
     let changes = events.iter().filter(|event| matches!(event, Event::Change(_))).count();
     let syncs = events.iter().filter(|event| matches!(event, Event::SyncEnds { .. })).count();
     println!("recorded in {:.1?}: {changes} changes, {syncs} syncs", begin.elapsed());
+    assert_eq!(
+        verdict::of_emptied_logs(&events),
+        Vec::<usize>::new(),
+        "the WAL is written to before it is empty on the disk"
+    );
 
     let mut cuts = Cuts::new(&nexus, &known, Some(size.served), seed);
     cuts.play(&events);
@@ -76,6 +81,7 @@ fn a_power_cut_at_any_sync_loses_nothing_that_was_answered() {
         println!("{fault}: {:?} on disk {}", cuts.findings.first(), cuts.disks);
         assert!(!cuts.findings.is_empty(), "{SEED}={seed}: not found: {fault}");
     }
+    assert!(!verdict::of_emptied_logs(&faults::without_syncs_of(&events, "nexus.db-wal")).is_empty());
 }
 
 /// Half of the commands, the service killed while jobs run, which end without it, and the other half.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use nexus_testkit::disk::{Body, Disk};
+use nexus_testkit::record::{Change, Event};
 use serde_json::Value;
 
 use super::database::Row;
@@ -112,4 +113,33 @@ pub fn ended_by_itself(row: &Row, asked: &[(&Asked, bool)]) -> bool {
         _ => ("failed", Some("exit")),
     };
     !endless && (row.end.state.as_str(), row.end.reason.as_deref()) == expected && row.end.code == Some(*code)
+}
+
+/// Where SQLite's log was written to after it was emptied, and that was not on the disk: of what is in it then, a power cut
+/// may leave the beginning, with older pages than the database has.
+pub fn of_emptied_logs(events: &[Event]) -> Vec<usize> {
+    let (mut logs, mut emptied, mut syncs) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+    let mut found = Vec::new();
+    for (at, event) in events.iter().enumerate() {
+        match event {
+            Event::Change(Change::Make { at: (_, name), node, .. }) if name == "nexus.db-wal" => {
+                logs.insert(*node);
+            }
+            Event::Change(Change::Size { node, bytes: 0 }) if logs.contains(node) => {
+                emptied.insert(*node, at);
+            }
+            Event::Change(Change::Write { node, .. }) if emptied.remove(node).is_some() => found.push(at),
+            Event::SyncBegins { sync, node } => {
+                syncs.insert(*sync, (*node, at));
+            }
+            Event::SyncEnds { sync } => {
+                let (node, since) = syncs[sync];
+                if emptied.get(&node).is_some_and(|emptied| *emptied < since) {
+                    emptied.remove(&node);
+                }
+            }
+            _ => {}
+        }
+    }
+    found
 }
