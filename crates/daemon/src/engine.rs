@@ -78,7 +78,7 @@ const IDLE: Duration = Duration::from_millis(300);
 /// Where it is never quiet, it does so after this long.
 const LONGEST_LEFT: Duration = Duration::from_secs(1);
 
-/// That runs were tidied goes with the next commit that no run waits for, or when this many have come together.
+/// That runs were tidied goes with the next commit, or when this many have come together.
 const TIDIED_TOGETHER: usize = 64;
 
 /// So many new jobs at once are let go elsewhere.
@@ -402,8 +402,7 @@ impl Engine {
         let began = Instant::now();
         turn.batch.events.extend(decide(&mut self.world, &self.specs.config.policy, clock::now()));
         self.metrics.decide.saw(began.elapsed());
-        let has_time = !turn.batch.is_empty() && !turn.batch.starts_runs();
-        if has_time || watch.tidied.len() >= TIDIED_TOGETHER {
+        if !turn.batch.is_empty() || watch.tidied.len() >= TIDIED_TOGETHER {
             turn.batch.tidied = std::mem::take(&mut watch.tidied);
         }
         turn.batch.simulated = self.pool.simulated();

@@ -86,7 +86,7 @@ impl IdMaker {
     /// Of a stretch that it remembers; perhaps fewer.
     pub fn some_of(&mut self, stretch: &Stretch, count: usize) -> Vec<JobId> {
         let places: Vec<u64> = (0..count).map(|_| self.random() % stretch.size).collect();
-        let Some(taken) = self.stretches.get_mut(&stretch.key()) else { return vec![] };
+        let taken = self.stretches.get_mut(&stretch.key()).expect("it was remembered");
         let id = |place| JobId::from_number(stretch.length, stretch.first + place);
         places.into_iter().filter(|place| taken.take(*place)).map(id).collect()
     }

@@ -91,11 +91,6 @@ impl Batch {
         jobs && meta.is_empty() && watches.is_empty() && copied.is_empty() && variables.is_empty()
     }
 
-    /// Whether a run waits for it to be on disk.
-    pub fn starts_runs(&self) -> bool {
-        self.events.iter().any(|event| matches!(event, Event::Planned { .. }))
-    }
-
     fn ends(&self, job: JobId) -> bool {
         self.events.iter().any(|event| matches!(event, Event::JobEnded { job: ended, .. } if *ended == job))
     }

@@ -38,7 +38,7 @@ struct Size {
 const SHORT: Size = Size { commands: 60, jobs: 20, served: 4 };
 const LONG: Size = Size { commands: 2000, jobs: 500, served: 1 };
 
-/// Disks on which a random part is, for each cut: what one of them shows by chance, one of so many mostly does.
+/// Disks on which a random part is, for each cut: a fault that needs a certain part shows on few of them.
 const TORN: usize = 8;
 
 /// Findings beyond these say nothing new.
@@ -81,7 +81,8 @@ fn a_power_cut_at_any_sync_loses_nothing_that_was_answered() {
         println!("{fault}: {:?} on disk {}", cuts.findings.first(), cuts.disks);
         assert!(!cuts.findings.is_empty(), "{SEED}={seed}: not found: {fault}");
     }
-    assert!(!verdict::of_emptied_logs(&faults::without_syncs_of(&events, "nexus.db-wal")).is_empty());
+    let unsynced = faults::without_syncs_of(&events, "nexus.db-wal");
+    assert!(!verdict::of_emptied_logs(&unsynced).is_empty(), "not found: the emptied WAL is not synced");
 }
 
 /// Half of the commands, the service killed while jobs run, which end without it, and the other half.
