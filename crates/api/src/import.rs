@@ -1,5 +1,6 @@
 //! Entries of a file on their way into the queue, and files that are watched.
 
+use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -58,14 +59,14 @@ pub struct Imported {
 }
 
 /// What became of an entry.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Taken {
     pub line: u64,
     #[serde(flatten)]
     pub fate: Fate,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(tag = "fate", rename_all = "kebab-case")]
 pub enum Fate {
     Queued {
@@ -97,6 +98,49 @@ pub enum Fate {
     Refused {
         error: String,
     },
+}
+
+/// As it is written. Read in one go: what is derived for a fate beside a line keeps all of it in between, and that took as long as
+/// all else that a client does with an entry.
+impl<'de> Deserialize<'de> for Taken {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Taken, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        enum Word {
+            Queued,
+            Planned,
+            Changed,
+            Known,
+            Repeated,
+            Refused,
+        }
+        #[derive(Deserialize)]
+        struct Written {
+            line: u64,
+            fate: Word,
+            id: Option<String>,
+            spec: Option<Box<JobSpec>>,
+            changes: Option<Vec<Change>>,
+            state: Option<State>,
+            #[serde(default)]
+            differs: Vec<Change>,
+            of: Option<u64>,
+            error: Option<String>,
+        }
+        fn given<T, E: de::Error>(field: Option<T>, name: &'static str) -> Result<T, E> {
+            field.ok_or_else(|| E::missing_field(name))
+        }
+        let Written { line, fate, id, spec, changes, state, differs, of, error } = Written::deserialize(from)?;
+        let fate = match fate {
+            Word::Queued => Fate::Queued { id: given(id, "id")? },
+            Word::Planned => Fate::Planned { spec: given(spec, "spec")? },
+            Word::Changed => Fate::Changed { id: given(id, "id")?, changes: given(changes, "changes")? },
+            Word::Known => Fate::Known { id: given(id, "id")?, state: given(state, "state")?, differs },
+            Word::Repeated => Fate::Repeated { of: given(of, "of")?, changes: changes.unwrap_or_default() },
+            Word::Refused => Fate::Refused { error: given(error, "error")? },
+        };
+        Ok(Taken { line, fate })
+    }
 }
 
 /// Body of `POST /v1/watches`: a file whose new entries are taken from now on.

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use ignore::WalkBuilder;
 use nexus_api::jobs::Code;
 use nexus_api::paths::Home;
-use sha2::{Digest, Sha256};
+use ring::digest::{Context, SHA256};
 
 use crate::error::{CliError, Refused, Usage};
 use crate::render::text;
@@ -141,7 +141,7 @@ fn digest(
     entries: &[Entry],
     mut each: impl FnMut(usize, &[u8]) -> io::Result<()>,
 ) -> Result<String, CliError> {
-    let mut all = Sha256::new();
+    let mut all = Context::new(&SHA256);
     let mut piece = vec![0; 64 << 10];
     for (place, Entry { path, kind }) in entries.iter().enumerate() {
         let failed = |error| CliError::io(format!("--sync: {} cannot be kept", path.display()))(error);
@@ -152,7 +152,7 @@ fn digest(
             Kind::Link { .. } => b"link",
         };
         let mut field = |bytes: &[u8]| {
-            all.update((bytes.len() as u64).to_le_bytes());
+            all.update(&(bytes.len() as u64).to_le_bytes());
             all.update(bytes);
         };
         field(word);
@@ -161,7 +161,7 @@ fn digest(
             Kind::Folder => {}
             Kind::Link { to } => field(to.as_os_str().as_bytes()),
             Kind::File { .. } => {
-                let (mut file, mut own) = (File::open(of.join(path)).map_err(failed)?, Sha256::new());
+                let (mut file, mut own) = (File::open(of.join(path)).map_err(failed)?, Context::new(&SHA256));
                 loop {
                     let length = file.read(&mut piece).map_err(failed)?;
                     own.update(&piece[..length]);
@@ -170,11 +170,11 @@ fn digest(
                         break;
                     }
                 }
-                field(&own.finalize());
+                field(own.finish().as_ref());
             }
         }
     }
-    let hex: String = all.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex: String = all.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(hex[..Code::LETTERS].to_string())
 }
 

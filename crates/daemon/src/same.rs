@@ -14,17 +14,26 @@ use crate::digest;
 const NUMBER: &str = "#";
 
 pub fn same(spec: &JobSpec) -> Same {
-    same_with(spec, &spec.command)
+    Same(digest::of(parts(spec, &spec.command)))
 }
 
-/// Of a job that is as the spec says, but for its command.
-pub fn same_with(spec: &JobSpec, command: &Command) -> Same {
-    let cwd = || once(Cow::from(&spec.cwd));
-    Same(match (&spec.name, command) {
-        (Some(name), _) => digest::of(["name", name]),
-        (None, Command::Shell(text)) => digest::of(cwd().chain(text.split_whitespace().map(without_numbers))),
-        (None, Command::Argv(words)) => digest::of(cwd().chain(words.iter().map(|word| without_numbers(word)))),
-    })
+/// Of many jobs that are as the spec says, but for their commands.
+#[derive(Default)]
+pub struct OneByOne(digest::OneByOne);
+
+impl OneByOne {
+    pub fn same(&mut self, spec: &JobSpec, command: &Command) -> Same {
+        Same(self.0.of(parts(spec, command)))
+    }
+}
+
+fn parts<'a>(spec: &'a JobSpec, command: &'a Command) -> Vec<Cow<'a, str>> {
+    let cwd = once(Cow::from(&spec.cwd));
+    match (&spec.name, command) {
+        (Some(name), _) => vec!["name".into(), name.into()],
+        (None, Command::Shell(text)) => cwd.chain(text.split_whitespace().map(without_numbers)).collect(),
+        (None, Command::Argv(words)) => cwd.chain(words.iter().map(|word| without_numbers(word))).collect(),
+    }
 }
 
 /// `--lr=1e-4` is `--lr=#`, `run12/v3` is `run#/v#`.

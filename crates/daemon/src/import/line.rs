@@ -17,7 +17,7 @@ use crate::checks;
 use crate::engine::ImportLine;
 use crate::identity::{identity, identity_with};
 use crate::models::Rules;
-use crate::same::{same, same_with};
+use crate::same::{self, same};
 use crate::store::{JobEnv, NewSpec};
 
 pub struct Reader<'a> {
@@ -37,6 +37,7 @@ pub struct Reader<'a> {
     python: &'static str,
     pub notes: Vec<Note>,
     last: Option<Last>,
+    sames: same::OneByOne,
 }
 
 /// A line that was read. Others that say the same but for their command are of the same job otherwise, and need no
@@ -59,15 +60,15 @@ impl<'a> Reader<'a> {
     ) -> Reader<'a> {
         let bare = JobSpec { env: Default::default(), ..usual.clone() };
         let python = python(usual.env.get("PATH"));
-        let (scripts, notes) = (BTreeMap::new(), Vec::new());
-        Reader { usual: bare, env, whole_env: usual, folder, rules, gpu_arg, gpus, scripts, python, notes, last: None }
+        let (scripts, notes, last, sames) = Default::default();
+        Reader { usual: bare, env, whole_env: usual, folder, rules, gpu_arg, gpus, scripts, python, notes, last, sames }
     }
 
     pub fn line(&mut self, entry: Entry) -> Result<ImportLine, String> {
         match self.alike(&entry) {
             Some((common, command)) => {
                 command.check().map_err(|bad| Problem::BadCommand { bad }.to_string())?;
-                let (identity, same) = (identity_with(&common, command), same_with(&common, command));
+                let (identity, same) = (identity_with(&common, command), self.sames.same(&common, command));
                 let (spec, env) = (NewSpec::like(common, command), self.env.clone());
                 let Entry { line, options: said, id: known_as, .. } = entry;
                 Ok(ImportLine { line, spec, env, identity, same, own_env: Env::new(), said, known_as })
