@@ -457,6 +457,9 @@ impl Engine {
         self.log.write(&turn.lines);
         self.log.write(&[Line::error(&problem)]);
         self.store.forget_launched();
+        if let Some(here) = self.pool.member(MachineId::LOCAL) {
+            here.backend.withdraw();
+        }
         self.world = self.restored();
         self.members_again();
         if stopping {

@@ -14,7 +14,7 @@ use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 use nexus_api::service::StartReport;
 use nexus_core::apply::Command;
-use nexus_node::{Containment, Node, NodeConfig, Report as NodeReport, cgroup};
+use nexus_node::{Containment, Node, NodeConfig, Report as NodeReport, cgroup, turns};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -465,6 +465,7 @@ fn user_home() -> String {
 fn engine_thread(engine: Engine) -> oneshot::Receiver<View> {
     let (engine_ended, ended) = oneshot::channel();
     std::thread::spawn(move || {
+        turns::shorten();
         let (world, gpus) = engine.run();
         // Whoever waited for it is gone: the process ends anyway.
         let _ = engine_ended.send(View::of(&world, &gpus));

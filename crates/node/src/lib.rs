@@ -36,6 +36,7 @@ mod shim;
 mod signals;
 pub mod slurm;
 mod tidy;
+pub mod turns;
 mod users;
 pub mod viewer;
 mod words;

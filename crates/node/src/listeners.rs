@@ -56,6 +56,15 @@ impl Listeners {
         }
     }
 
+    /// What was announced may come otherwise, or not at all: nobody is told to begin it as it was announced, and who made ready
+    /// for it lets go of it.
+    pub fn withdraw(&self) {
+        for (_, listener) in self.places().ready.drain() {
+            // One that is gone has let go of it.
+            let _ = rustix::net::shutdown(&listener.socket, rustix::net::Shutdown::Both);
+        }
+    }
+
     /// The one that was told of this run.
     pub fn ready(&self, run: RunId) -> Option<Listener> {
         self.places().ready.remove(&run)

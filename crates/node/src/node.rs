@@ -20,6 +20,7 @@ use crate::launch::Launcher;
 use crate::listeners::{Listener, Listeners};
 use crate::reports::{Next, Reports, tell};
 use crate::tidy::{How, Tidier, Tidying};
+use crate::turns;
 use crate::words::{Mailbox, NodeConfig, Request, RunPlace, Sink};
 
 #[derive(Debug, thiserror::Error)]
@@ -83,7 +84,12 @@ impl Node {
             launcher,
         };
         let keeper = std::thread::Builder::new().name("nexus-node".to_owned());
-        let keeper = keeper.spawn(move || Keeper::new(parts).run()).map_err(thread)?;
+        let keeper = keeper
+            .spawn(move || {
+                turns::shorten();
+                Keeper::new(parts).run();
+            })
+            .map_err(thread)?;
         let tidier = Tidier::start(sink).map_err(thread)?;
         Ok(Node { mailbox, listeners, tidier, reports: reports_at, guard, containment, keeper: Some(keeper) })
     }
@@ -96,6 +102,11 @@ impl Node {
     pub fn announce(&self, spec: &mut RunSpec) {
         self.complete(spec);
         self.listeners.announce(run_of(spec), spec);
+    }
+
+    /// What was announced is not to be.
+    pub fn withdraw(&self) {
+        self.listeners.withdraw();
     }
 
     /// Starts runs. Their `reports` and `cgroup_base` are filled in here. A run that was started before, by

@@ -29,6 +29,16 @@ pub trait Simulated: Send {
 }
 
 impl Backend {
+    /// See [`Node::withdraw`].
+    pub fn withdraw(&self) {
+        match self {
+            Backend::Local(node) => node.withdraw(),
+            Backend::Ssh(_) => {}
+            #[cfg(test)]
+            Backend::Simulated(_) => {}
+        }
+    }
+
     /// See [`Node::announce`].
     pub fn announce(&self, spec: &mut RunSpec) {
         match self {

@@ -1,7 +1,7 @@
 //! The shim's hold on the run directory: the lock for its whole life, the marker that only one shim ever makes,
 //! and the record at the end.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
@@ -25,7 +25,6 @@ pub struct Folder {
     path: PathBuf,
     /// Holds the lock. Closed in the command by exec.
     lock: File,
-    marker: File,
 }
 
 /// The directory of a run, locked: as long as this process has it, no other begins the run.
@@ -50,17 +49,26 @@ impl Place {
 
     /// Makes the marker; `None` if another shim had the run, or somebody claimed it.
     pub fn begin(self) -> io::Result<Option<Folder>> {
-        let Place { path, lock } = self;
-        let marker = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path.join(STARTED)) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+        Ok(self.mark()?.then(|| self.begun()))
+    }
+
+    /// The same for who begins the run as another process, with the memory of this one: whether the run is its own.
+    pub fn mark(&self) -> io::Result<bool> {
+        let marker = self.path.join(STARTED);
+        let made = match File::options().write(true).create_new(true).mode(0o600).open(&marker) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
             other => other?,
         };
-        let folder = Folder { path, lock, marker };
-        if let Err(error) = folder.marker.write_all_at(&[b' '; MARKER_BYTES], 0) {
-            folder.withdraw();
+        if let Err(error) = made.write_all_at(&[b' '; MARKER_BYTES], 0) {
+            let _ = fs::remove_file(marker);
             return Err(error);
         }
-        Ok(Some(folder))
+        Ok(true)
+    }
+
+    /// After the marker was made.
+    pub fn begun(self) -> Folder {
+        Folder { path: self.path, lock: self.lock }
     }
 }
 
@@ -75,10 +83,12 @@ impl Folder {
     }
 
     /// Writes down who watches the run, over the blanks, in one piece.
-    pub fn mark(&self, started: &Started) -> io::Result<()> {
+    pub fn tell(&self, started: &Started) -> io::Result<()> {
         let mut text = serde_json::to_vec(started)?;
         text.resize(text.len().max(MARKER_BYTES), b' ');
-        self.marker.write_all_at(&text, 0)
+        // The job runs already, and may have put anything there.
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        File::options().write(true).custom_flags(flags).open(self.path.join(STARTED))?.write_all_at(&text, 0)
     }
 
     /// Takes the sentence that says why the command was never reached, if there is one. The record has it from now on.

@@ -27,6 +27,7 @@ mod tree;
 mod variables;
 mod viewer;
 mod viewers;
+mod waiting;
 mod watch;
 
 use std::io;
@@ -48,12 +49,13 @@ use self::ready::{Prepared, Ready};
 use self::report::{IDLE, Line};
 use self::script::Script;
 use self::session::Session;
+use self::spawn::Child;
 use self::time_limit::Limits;
 use self::title::Title;
 use self::tree::Tree;
+use self::waiting::{Wait, Waited};
 use self::watch::{CHUNK_BYTES, End, Fence, Watch};
 use crate::gpu::locks::{Held, Hold, Locks};
-use crate::memory_group::MemoryGroup;
 use crate::processes;
 use crate::reports::Next;
 use crate::signals::Signals;
@@ -82,6 +84,18 @@ impl Known {
     }
 }
 
+/// A command that has a process, and what was made for it.
+struct Forked {
+    ready: Ready,
+    child: Child,
+    gpus: Held,
+    signals: Signals,
+    script: Option<Script>,
+    session: Option<Session>,
+    start: Instant,
+    started_at_ms: i64,
+}
+
 /// A command that runs, and what its record will say of its beginning.
 struct Begun {
     watch: Watch,
@@ -100,9 +114,13 @@ pub fn run(spec: RunSpec, known: &Known, guard: OwnedFd) -> ! {
     // A panic must not unwind into the launcher's loop, of which this process is a copy.
     let lived = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let mut shim = Shim::begin(known, spec.reports.clone());
-        let mut next = Some((Prepared::nothing_for(spec), Some(guard)));
-        while let Some((prepared, guard)) = next.take() {
-            if let Some(owed) = shim.watch(prepared, guard, || ()) {
+        let mut next = Some(Upcoming::ToBegin(Box::new(Prepared::nothing_for(spec)), Some(guard)));
+        while let Some(upcoming) = next.take() {
+            let watched = match upcoming {
+                Upcoming::ToBegin(prepared, guard) => shim.watch(*prepared, guard, || ()),
+                Upcoming::Begun(waited) => shim.watch_begun(*waited),
+            };
+            if let Some(owed) = watched {
                 known.title.set(c"nexus-shim", "nexus: between two jobs");
                 next = shim.next(owed);
             }
@@ -118,6 +136,12 @@ pub fn watch_here(spec: RunSpec, known: &Known, guard: OwnedFd, taken: impl FnOn
     if let Some(owed) = shim.watch(Prepared::nothing_for(spec), Some(guard), taken) {
         owed.write(&mut shim.line);
     }
+}
+
+/// What a shim does next.
+enum Upcoming {
+    ToBegin(Box<Prepared>, Option<OwnedFd>),
+    Begun(Box<Waited>),
 }
 
 /// A record that nobody may need: the end was told, and a service that has it in its database says so.
@@ -173,7 +197,6 @@ impl Shim<'_> {
     /// Returns what is left to do if this process is fit for another run.
     fn watch(&mut self, prepared: Prepared, guard: Option<OwnedFd>, taken: impl FnOnce()) -> Option<Owed> {
         let Prepared { spec, made } = prepared;
-        let (run, shell, hidden) = (spec.run.clone(), spec.shell, spec.hidden.clone());
         // Before the marker: whoever holds one says so.
         self.known.title.set(c"nexus-shim", &format!("nexus: job {}", spec.run));
         let (place, ready) = made.unzip();
@@ -184,7 +207,7 @@ impl Shim<'_> {
             Ok(None) => return None,
             Err(source) => {
                 let failure = Failure::MachineFile { operation: "prepare", path: spec.dir, source };
-                self.line.tell(&ShimMessage::Ended(unstarted(&run, &failure, &hidden)));
+                self.line.tell(&ShimMessage::Ended(unstarted(&spec.run, &failure, &spec.hidden)));
                 return None;
             }
         };
@@ -192,10 +215,25 @@ impl Shim<'_> {
         if let Some(link) = &spec.project_link {
             link_job(link);
         }
-        match self.start(spec, ready, &folder) {
-            Ok(begun) => see_through(begun, &Of { run, shell, hidden }, folder, self),
+        let forked = self.fork(&spec, ready, &folder);
+        self.watch_forked(forked, spec, folder)
+    }
+
+    /// The same of a run that has begun while this process waited.
+    fn watch_begun(&mut self, Waited { spec, folder, forked }: Waited) -> Option<Owed> {
+        if let Some(link) = &spec.project_link {
+            link_job(link);
+        }
+        self.watch_forked(Ok(forked), spec, folder)
+    }
+
+    fn watch_forked(&mut self, forked: Result<Forked, Failure>, spec: RunSpec, folder: Folder) -> Option<Owed> {
+        let begun = forked.and_then(|forked| self.begun(forked, &spec, &folder));
+        let of = Of::from(spec);
+        match begun {
+            Ok(begun) => see_through(begun, &of, folder, self),
             Err(failure) => {
-                let record = unstarted(&run, &failure, &hidden);
+                let record = unstarted(&of.run, &failure, &of.hidden);
                 self.line.tell(&ShimMessage::Ended(record.clone()));
                 if folder.write_record(&record).is_err() {
                     folder.withdraw();
@@ -206,14 +244,18 @@ impl Shim<'_> {
     }
 
     /// The next run, if there is one soon. What is owed is written as soon as it may be needed.
-    fn next(&mut self, owed: Owed) -> Option<(Prepared, Option<OwnedFd>)> {
+    fn next(&mut self, owed: Owed) -> Option<Upcoming> {
         self.terminals = terminal::Spare::make();
         let (mut owed, mut announced) = (Some(owed), None);
         loop {
             let patience = if owed.is_some() { &SETTLED_WITHIN } else { &IDLE };
             let came = self.line.next(patience);
             if let Some((Next::Announced(spec), _)) = came {
-                announced = Some(self.prepare(spec));
+                let prepared = self.prepare(spec);
+                match self.await_word(prepared, &mut owed) {
+                    Wait::Begun(waited) => return Some(Upcoming::Begun(waited)),
+                    Wait::InVain(prepared) => announced = Some(prepared),
+                }
                 continue;
             }
             let is_settled = matches!(&came, Some((Next::Begin { last_settled: true, .. }, _)));
@@ -229,8 +271,8 @@ impl Shim<'_> {
                 }
             }
             let (Next::Begin { spec, .. }, guard) = came? else { continue };
-            let prepared = spec.map(Prepared::nothing_for).or(announced)?;
-            return Some((prepared, guard));
+            let prepared = spec.map(Prepared::nothing_for).map(Box::new).or(announced)?;
+            return Some(Upcoming::ToBegin(prepared, guard));
         }
     }
 }
@@ -240,6 +282,12 @@ struct Of {
     run: String,
     shell: bool,
     hidden: Vec<Hidden>,
+}
+
+impl From<RunSpec> for Of {
+    fn from(spec: RunSpec) -> Of {
+        Of { run: spec.run, shell: spec.shell, hidden: spec.hidden }
+    }
 }
 
 impl Shim<'_> {
@@ -259,22 +307,30 @@ impl Shim<'_> {
         }
     }
 
-    /// Starts the command. Whatever goes wrong, no process is left.
-    fn start(&mut self, spec: RunSpec, ready: Option<Ready>, folder: &Folder) -> Result<Begun, Failure> {
-        let signals = self.signals.take().unwrap_or_else(Signals::open).map_err(Failure::machine("receive signals"))?;
-        // Where GPUs cannot be locked jobs run all the same: `doctor` tells of such a folder.
+    /// Where GPUs cannot be locked jobs run all the same: `doctor` tells of such a folder.
+    fn hold_gpus(&self, spec: &RunSpec) -> Result<Held, Failure> {
         let how = if spec.gpu_locks_shared { Hold::Shared } else { Hold::Alone };
-        let gpus = self.known.locks.hold(&spec.gpu_locks, how).map_err(Failure::GpuTaken)?;
-        let ready = ready.map_or_else(|| self.ready(&spec), Ok)?;
-        let Ready { output, streams, command, own_folders, finds, mut viewers, group } = ready;
+        self.known.locks.hold(&spec.gpu_locks, how).map_err(Failure::GpuTaken)
+    }
+
+    /// Starts the command. Whatever goes wrong, no process is left.
+    fn fork(&mut self, spec: &RunSpec, ready: Option<Ready>, folder: &Folder) -> Result<Forked, Failure> {
+        let signals = self.signals.take().unwrap_or_else(Signals::open).map_err(Failure::machine("receive signals"))?;
+        let gpus = self.hold_gpus(spec)?;
+        let mut ready = ready.map_or_else(|| self.ready(spec), Ok)?;
         let script = spec.script.as_deref().map(|text| Script::write(folder.path(), text)).transpose()?;
-        let session = spec.screen.as_ref().map(|wanted| Session::open(wanted, &spec, &mut viewers)).transpose()?;
-        let (group, memory) = group.take();
+        let session = spec.screen.as_ref().map(|wanted| Session::open(wanted, spec, &mut ready.viewers)).transpose()?;
         let (start, started_at_ms) = (Instant::now(), now_ms());
-        let door = memory.as_ref().and_then(MemoryGroup::door);
-        let forked = command.fork(&streams, group.as_deref(), door.as_ref());
+        let child = ready.command.fork(&ready.streams, &ready.group)?;
+        Ok(Forked { ready, child, gpus, signals, script, session, start, started_at_ms })
+    }
+
+    /// Writes down who it is, and hears that it has become the command.
+    fn begun(&self, forked: Forked, spec: &RunSpec, folder: &Folder) -> Result<Begun, Failure> {
+        let Forked { ready, mut child, gpus, signals, script, session, start, started_at_ms } = forked;
+        let Ready { output, streams, command, own_folders, finds, viewers, group } = ready;
+        let (group, memory) = group.take();
         let tree = Tree::new(group, memory);
-        let child = forked.inspect_err(|_| tree.remove_group())?;
         let pid = child.pid;
         let started = Started {
             cgroup: child.cgroup.clone(),
@@ -284,17 +340,15 @@ impl Shim<'_> {
         };
         // The blanks it goes over are on the disk already; should it fail all the same, the job runs on and the
         // service has its pid by message.
-        let _ = folder.mark(&started);
+        let _ = folder.tell(&started);
         if let Err(failure) = child.executed(&command) {
-            // SAFETY: collects the child, which has ended; its status is of no interest.
-            unsafe { libc::waitpid(pid as i32, std::ptr::null_mut(), 0) };
+            child.collect();
             tree.remove_group();
             return Err(failure);
         }
-        let limits = Limits::new(&spec, start);
+        let limits = Limits::new(spec, start);
         let fence = spec.slurm.as_ref().map(|_| Fence::at(folder.path().join(FENCED)));
-        let evidence = Evidence::new(&spec, start);
-        drop((spec, command));
+        let evidence = Evidence::new(spec, start);
         Ok(Begun {
             watch: Watch {
                 main: pid,

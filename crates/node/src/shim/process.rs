@@ -1,10 +1,14 @@
-//! A new process that only executes something. It shares this one's memory until it does, while this one stands still, as
-//! after vfork(2): a copy of the memory, which is thrown away at once, would cost more than all the rest of a start.
+//! A new process that only executes something, at once or when there is word. It shares this one's memory until it does, while
+//! this one stands still, as after vfork(2): a copy of the memory, which is thrown away at once, would cost more than all the
+//! rest of a start.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Whether [`clone`] is more than a fork here.
+const SHARES_MEMORY: bool = cfg!(target_arch = "x86_64");
 
 /// The child's stack. It calls the kernel and little else.
 #[cfg(target_arch = "x86_64")]
@@ -33,6 +37,33 @@ pub enum Never {}
 /// # Safety
 /// This process has one thread. What the child does to memory stays done: it must free nothing that was there.
 pub unsafe fn start(cgroup: Option<BorrowedFd>, mut child: Child) -> io::Result<u32> {
+    // SAFETY: as promised by the caller; the closure is borrowed for as long as this one stands still.
+    match unsafe { clone(&mut arguments(cgroup), (&raw mut child).cast()) } {
+        pid if pid > 0 => Ok(pid as u32),
+        // Containers often know no clone3(2).
+        // SAFETY: as above.
+        _ if cgroup.is_none() => unsafe { fork((&raw mut child).cast()) },
+        error => Err(io::Error::from_raw_os_error(-error as i32)),
+    }
+}
+
+/// The same where the memory is shared for certain, and what the child has written there is here to be read. Fails where it
+/// cannot be.
+///
+/// # Safety
+/// As for [`start`].
+pub unsafe fn start_shared(cgroup: Option<BorrowedFd>, mut child: Child) -> io::Result<u32> {
+    if !SHARES_MEMORY {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    // SAFETY: as in `start`.
+    match unsafe { clone(&mut arguments(cgroup), (&raw mut child).cast()) } {
+        pid if pid > 0 => Ok(pid as u32),
+        error => Err(io::Error::from_raw_os_error(-error as i32)),
+    }
+}
+
+fn arguments(cgroup: Option<BorrowedFd>) -> libc::clone_args {
     const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
     // SAFETY: all fields are numbers, for which zero means "not given".
     let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
@@ -41,14 +72,7 @@ pub unsafe fn start(cgroup: Option<BorrowedFd>, mut child: Child) -> io::Result<
         arguments.flags |= CLONE_INTO_CGROUP;
         arguments.cgroup = cgroup.as_raw_fd() as u64;
     }
-    // SAFETY: as promised by the caller; the closure is borrowed for as long as this one stands still.
-    match unsafe { clone(&mut arguments, (&raw mut child).cast()) } {
-        pid if pid > 0 => Ok(pid as u32),
-        // Containers often know no clone3(2).
-        // SAFETY: as above.
-        _ if cgroup.is_none() => unsafe { fork((&raw mut child).cast()) },
-        error => Err(io::Error::from_raw_os_error(-error as i32)),
-    }
+    arguments
 }
 
 /// With a copy of the memory: slower, and the same.

@@ -2,7 +2,8 @@
 //! it counts without the marker. What is made for a run that does not come is removed, but for the directory with its empty
 //! logs: whoever begins the run later finds them as if made then.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 
 use nexus_api::run_dir::RunSpec;
 
@@ -96,6 +97,15 @@ impl Group {
         let dir = spec.cgroup_base.as_ref().map(|base| base.join(&spec.run)).filter(is_there);
         let memory = dir.as_deref().and_then(|dir| MemoryGroup::open(dir, spec.memory_max_mib));
         Group { dir, memory }
+    }
+
+    pub fn dir(&self) -> Option<&Path> {
+        self.dir.as_deref()
+    }
+
+    /// Through which a process joins its memory.
+    pub fn door(&self) -> Option<File> {
+        self.memory.as_ref().and_then(MemoryGroup::door)
     }
 
     pub fn take(mut self) -> (Option<PathBuf>, Option<MemoryGroup>) {

@@ -16,6 +16,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags,
     SocketType, connect, recv, recvmsg, send, socket_with,
 };
+use serde::de::IgnoredAny;
 
 use crate::reports::{MESSAGE_BYTES, Next};
 
@@ -24,6 +25,12 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// How long a shim without a run waits for one. Longer than a service needs to find one, and not so long that many of
 /// them lie about.
 pub const IDLE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// The word to begin what was announced is no longer.
+const SHORT_BYTES: usize = 128;
+
+/// Whether the end of the run before is in the database.
+pub struct Settled(pub bool);
 
 /// The way to the service, opened when there is something to say.
 pub struct Line {
@@ -74,12 +81,25 @@ impl Line {
         self.socket = None;
     }
 
+    /// Whether the run that was announced is to begin, and whether the one before is settled; none if there is other word, or
+    /// none so soon. The word stays to be taken, and the guard with it.
+    pub fn begins(&self, patience: &Timespec) -> Option<Settled> {
+        let mut text = [0; SHORT_BYTES];
+        let (_, length) = recv(self.readable(patience)?, &mut text[..], RecvFlags::PEEK | RecvFlags::TRUNC).ok()?;
+        match serde_json::from_slice(text.get(..length)?).ok()? {
+            Next::<IgnoredAny>::Begin { spec: None, last_settled } => Some(Settled(last_settled)),
+            _ => None,
+        }
+    }
+
+    fn readable(&self, patience: &Timespec) -> Option<&OwnedFd> {
+        let socket = self.socket.as_ref()?;
+        (poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(patience)) == Ok(1)).then_some(socket)
+    }
+
     /// Word of the next run, with the guard of its start; none if there is none so soon, or will be none.
     pub fn next(&self, patience: &Timespec) -> Option<(Next<RunSpec>, Option<OwnedFd>)> {
-        let socket = self.socket.as_ref()?;
-        if poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(patience)) != Ok(1) {
-            return None;
-        }
+        let socket = self.readable(patience)?;
         // Only its length: room for the longest would be more memory than all the rest of this process.
         let (_, length) = recv(socket, &mut [0; 0][..], RecvFlags::PEEK | RecvFlags::TRUNC).ok()?;
         let mut text = vec![0; length.min(MESSAGE_BYTES)];

@@ -12,6 +12,7 @@ use nexus_api::run_dir::{RUN_DIR_VARIABLE, ResourceLimits, RunSpec};
 
 use super::failure::Failure;
 use super::process::{self, Never};
+use super::ready::Group;
 use super::terminal::Streams;
 use super::{limits, variables};
 use crate::cgroup;
@@ -38,6 +39,22 @@ pub struct Command {
     cwd_text: CString,
     limits: ResourceLimits,
     machine: Option<String>,
+}
+
+/// What a child takes on its way to the command.
+struct Way<'a> {
+    streams: &'a Streams,
+    /// Of a further cgroup.
+    door: Option<&'a File>,
+    complaint: &'a OwnedFd,
+    /// Whether to go on; may wait for the answer.
+    word: &'a mut dyn FnMut() -> bool,
+}
+
+/// As execve(2) wants them; the strings are the command's.
+struct Vectors {
+    arguments: Vec<*const libc::c_char>,
+    environment: Vec<*const libc::c_char>,
 }
 
 /// A child on its way to the command.
@@ -73,48 +90,62 @@ impl Command {
     }
 
     /// Forks the child, into the cgroup if it can be, and through the door of a further one.
-    pub fn fork(&self, streams: &Streams, cgroup: Option<&Path>, door: Option<&File>) -> Result<Child, Failure> {
-        let (ours, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-            .map_err(|e| Failure::machine("make a pipe")(e.into()))?;
-        // Pointers are collected here, since the child must not allocate more than it has to.
-        let arguments = pointers(&self.arguments);
-        let environment = pointers(&self.environment);
-        let mut child = || {
-            // Before anything is allocated or forked. Without it the run has no limit, as where there is no door.
-            let _ = door.map(|door| rustix::io::write(door, b"0"));
-            self.become_command(streams, &theirs, &arguments, &environment)
-        };
-        let group = cgroup.and_then(|path| File::open(path).ok());
+    pub fn fork(&self, streams: &Streams, group: &Group) -> Result<Child, Failure> {
+        let (ours, theirs) = complaints().map_err(Failure::machine("make a pipe"))?;
+        let vectors = self.vectors();
+        let (door, mut at_once) = (group.door(), || true);
+        let mut way = Way { streams, door: door.as_ref(), complaint: &theirs, word: &mut at_once };
+        let mut child = || self.become_command(&mut way, &vectors);
+        let opened = group.dir().and_then(|path| File::open(path).ok());
         // SAFETY: this process has one thread, and the child does nothing but become the command.
-        let inside = group.as_ref().and_then(|group| unsafe { process::start(Some(group.as_fd()), &mut child) }.ok());
+        let inside = opened.as_ref().and_then(|group| unsafe { process::start(Some(group.as_fd()), &mut child) }.ok());
         let pid = match inside {
             Some(pid) => pid,
             // SAFETY: as above.
             None => unsafe { process::start(None, &mut child) }.map_err(Failure::machine("fork"))?,
         };
         let joined = |path: &Path| inside.is_some() || cgroup::join(path, pid).is_ok();
-        let cgroup = cgroup.filter(|path| joined(path)).map(Path::to_owned);
-        Ok(Child { pid, cgroup, complaint: File::from(ours) })
+        let cgroup = group.dir().filter(|path| joined(path)).map(Path::to_owned);
+        Ok(Child { pid, cgroup, complaint: ours })
+    }
+
+    /// Forks a child that asks for the word first, in this process's memory, and goes if there is none. None where that
+    /// cannot be.
+    pub fn fork_waiting(&self, streams: &Streams, group: &Group, word: &mut dyn FnMut() -> bool) -> Option<Child> {
+        let (ours, theirs) = complaints().ok()?;
+        let (vectors, door) = (self.vectors(), group.door());
+        let mut way = Way { streams, door: door.as_ref(), complaint: &theirs, word };
+        let mut child = || self.become_command(&mut way, &vectors);
+        let opened = group.dir().map(File::open).transpose().ok()?;
+        // SAFETY: as for `fork`; what is asked for the word frees nothing that was there.
+        let pid = unsafe { process::start_shared(opened.as_ref().map(AsFd::as_fd), &mut child) }.ok()?;
+        Some(Child { pid, cgroup: group.dir().map(Path::to_owned), complaint: ours })
+    }
+
+    /// Pointers are collected before the fork, since the child must not allocate more than it has to.
+    fn vectors(&self) -> Vectors {
+        Vectors { arguments: pointers(&self.arguments), environment: pointers(&self.environment) }
     }
 
     /// In the child, until it is the command.
-    fn become_command(
-        &self,
-        streams: &Streams,
-        complaint: &OwnedFd,
-        arguments: &[*const libc::c_char],
-        environment: &[*const libc::c_char],
-    ) -> Never {
+    fn become_command(&self, way: &mut Way, vectors: &Vectors) -> Never {
+        // Before anything is allocated or forked. Without it the run has no limit, as where there is no door.
+        let _ = way.door.map(|door| rustix::io::write(door, b"0"));
         let failed = |step: u8, error: io::Error| -> ! {
             let errno = error.raw_os_error().unwrap_or(libc::EIO).to_ne_bytes();
-            let _ = rustix::io::write(complaint, &[step, errno[0], errno[1], errno[2], errno[3]]);
+            let _ = rustix::io::write(way.complaint, &[step, errno[0], errno[1], errno[2], errno[3]]);
             // SAFETY: ends the child without running anything of the shim's.
             unsafe { libc::_exit(127) }
         };
-        signals::restore_in_shim();
-        if let Err(error) = streams.enter() {
+        if let Err(error) = way.streams.enter() {
             failed(STREAMS, error);
         }
+        if !(way.word)() {
+            // SAFETY: as above.
+            unsafe { libc::_exit(0) }
+        }
+        // What is asked for the word is asked with the signals, and without the limits, of a shim.
+        signals::restore_in_shim();
         for (place, limit) in limits::of(&self.limits).iter().enumerate() {
             if let Err(error) = limit.set() {
                 failed(LIMITS + place as u8, error);
@@ -128,11 +159,11 @@ impl Command {
                 failed(ENTER, io::Error::last_os_error());
             }
         }
-        failed(EXECUTE, self.execute(arguments, environment))
+        failed(EXECUTE, self.execute(vectors))
     }
 
     /// Tries the candidates as a shell would; comes back with the most telling error.
-    fn execute(&self, arguments: &[*const libc::c_char], environment: &[*const libc::c_char]) -> io::Error {
+    fn execute(&self, Vectors { arguments, environment }: &Vectors) -> io::Error {
         let mut telling = None;
         for candidate in &self.candidates {
             // SAFETY: both lists end with a null pointer, and their strings live in `self`.
@@ -151,8 +182,14 @@ impl Command {
 }
 
 impl Child {
+    /// After it has ended; its status is of no interest.
+    pub fn collect(&self) {
+        // SAFETY: waits for a child of ours by its number; a null pointer is for a status that nobody wants.
+        unsafe { libc::waitpid(self.pid as i32, std::ptr::null_mut(), 0) };
+    }
+
     /// Waits until the child has become the command, or says why it could not.
-    pub fn executed(mut self, command: &Command) -> Result<(), Failure> {
+    pub fn executed(&mut self, command: &Command) -> Result<(), Failure> {
         let mut message = [0; 5];
         let length = self.complaint.read(&mut message).map_err(Failure::machine("hear from the new process"))?;
         if length < message.len() {
@@ -167,6 +204,12 @@ impl Child {
             _ => Failure::Machine { operation: "set up the standard streams", source },
         })
     }
+}
+
+/// Where the child says what failed: our end, and its own.
+fn complaints() -> io::Result<(File, OwnedFd)> {
+    let (ours, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    Ok((File::from(ours), theirs))
 }
 
 fn candidates(program: &str, env: &[(String, String)]) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use nexus_api::run_dir::RunSpec;
+use nexus_api::run_dir::{ExitStatus, ResourceLimits, RunSpec};
 use nexus_node::processes::{self, Process};
 
 use crate::stage::{Stage, exited, id, wait_until};
@@ -104,11 +104,26 @@ fn a_record_is_written_unless_the_end_is_known_to_be_in_the_database() {
 
 /// A run that is announced, once its shim has made ready for it; with a folder of its own.
 fn announced(stage: &Stage, run: &str, text: &str) -> RunSpec {
-    let results_dir = Some(stage.home.path().join("results").join(run));
-    let spec = RunSpec { results_dir, ..stage.shell(run, text) };
+    announce(stage, stage.shell(run, text))
+}
+
+fn announce(stage: &Stage, spec: RunSpec) -> RunSpec {
+    let results_dir = Some(stage.home.path().join("results").join(&spec.run));
+    let spec = RunSpec { results_dir, ..spec };
     stage.node().announce(&mut spec.clone());
     wait_until("it is ready", || spec.results_dir.as_ref().unwrap().exists());
     spec
+}
+
+/// The process that a run which is announced has already, once it waits.
+fn waiting_process_of(shim: Process) -> Process {
+    let calls_poll = |process: &Process| {
+        let call = fs::read_to_string(format!("/proc/{}/syscall", process.pid)).unwrap_or_default();
+        call.split(' ').next() == Some(&libc::SYS_ppoll.to_string())
+    };
+    let waiting = || processes::descendants(shim.pid).into_iter().find(calls_poll);
+    wait_until("its process waits", || waiting().is_some());
+    waiting().unwrap()
 }
 
 #[test]
@@ -121,6 +136,50 @@ fn a_run_that_was_announced_begins_when_it_is_started_and_not_before() {
     assert_eq!(stage.run(spec).status, exited(7));
     assert_eq!(stage.log("bbb.1", "stdout.log").trim(), shim.pid.to_string());
     assert_eq!(fs::read_to_string(stage.home.path().join("count")).unwrap(), "once\n");
+}
+
+#[test]
+fn a_run_that_waits_with_a_process_begins_as_any_other() {
+    let stage = Stage::new();
+    // The process, its session, its share of the processor and its limits.
+    let text = "echo $$ $(cut -d' ' -f6 /proc/$$/stat) $(grep se.slice /proc/self/sched) $(ulimit -n) $(pwd); exit 7";
+    let with_limits =
+        |run: &str| RunSpec { limits: ResourceLimits { nofile: Some(123), memlock: None }, ..stage.shell(run, text) };
+    let own_turns = fs::read_to_string("/proc/thread-self/sched").unwrap_or_default();
+    let own_turns: Vec<&str> =
+        own_turns.lines().filter(|line| line.contains("se.slice")).flat_map(str::split_whitespace).collect();
+    let expected = |pid: u32| {
+        let [own_turns, home] = [own_turns.join(" "), stage.home.path().display().to_string()];
+        [format!("{pid} {pid}"), own_turns, format!("123 {home}")].join(" ").replace("  ", " ") + "\n"
+    };
+    let first = stage.run(with_limits("aaa.1"));
+    assert_eq!((first.status, stage.log("aaa.1", "stdout.log")), (exited(7), expected(first.pid.unwrap())));
+    let shim = shim_of(&stage, "bbb.1");
+    let spec = announce(&stage, with_limits("ccc.1"));
+    let waiting = waiting_process_of(shim);
+    wait_until("what is owed is written", || stage.place("bbb.1").dir.join("exit.json").exists());
+    let record = stage.run(spec);
+    assert_eq!((record.status, record.pid), (exited(7), Some(waiting.pid)));
+    assert_eq!(stage.log("ccc.1", "stdout.log"), expected(waiting.pid));
+    assert_eq!(shim_of(&stage, "ddd.1"), shim);
+}
+
+#[test]
+fn what_keeps_a_run_that_waited_from_its_command_is_told() {
+    let stage = Stage::new();
+    for (number, (spec, words)) in [
+        (stage.spec("bbb.2", &["/no/such/program"]), "/no/such/program"),
+        (RunSpec { cwd: "/no/such/folder".into(), ..stage.shell("bbb.1", "exit 7") }, "/no/such/folder"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let shim = shim_of(&stage, &format!("aaa.{}", number + 1));
+        let spec = announce(&stage, spec);
+        waiting_process_of(shim);
+        let status = stage.run(spec).status;
+        assert!(matches!(&status, ExitStatus::StartError { error, .. } if error.contains(words)), "{status:?}");
+    }
 }
 
 #[test]
@@ -139,12 +198,44 @@ fn a_run_that_was_announced_and_does_not_come_leaves_nothing_that_counts() {
 }
 
 #[test]
+fn a_run_that_was_announced_and_comes_otherwise_begins_as_it_comes() {
+    let stage = Stage::new();
+    let shim = shim_of(&stage, "aaa.1");
+    let announced = announced(&stage, "bbb.1", "exit 3");
+    waiting_process_of(shim);
+    stage.node().withdraw();
+    let spec = RunSpec { argv: stage.shell("bbb.1", "exit 7").argv, ..announced };
+    assert_eq!(stage.run(spec).status, exited(7));
+}
+
+#[test]
+fn a_marker_that_a_job_put_something_else_in_place_of_is_left_to_it() {
+    let stage = Stage::new();
+    let shim = shim_of(&stage, "aaa.1");
+    let others = stage.home.path().join("others");
+    fs::write(&others, "mine").unwrap();
+    // As a command that was faster than its shim would have it.
+    let spec = announced(&stage, "bbb.1", "exit 7");
+    waiting_process_of(shim);
+    shim.signal(libc::SIGSTOP);
+    let marker = stage.dir("bbb.1").join("started");
+    stage.start(spec);
+    wait_until("the run has begun", || marker.exists());
+    fs::remove_file(&marker).unwrap();
+    std::os::unix::fs::symlink(&others, &marker).unwrap();
+    shim.signal(libc::SIGCONT);
+    assert_eq!(stage.end_of("bbb.1").status, exited(7));
+    assert_eq!(fs::read_to_string(others).unwrap(), "mine");
+}
+
+#[test]
 fn a_run_that_was_announced_to_a_shim_that_dies_is_started_by_another_once() {
     let stage = Stage::new();
     for number in 1..=10 {
         let shim = shim_of(&stage, &format!("aaa.{number}"));
         let spec = announced(&stage, &format!("bbb.{number}"), "echo once >> count; exit 7");
         shim.signal(libc::SIGSTOP);
+        waiting_process_of(shim).signal(libc::SIGSTOP);
         stage.start(spec);
         shim.signal(libc::SIGKILL);
         assert_eq!(stage.end_of(&format!("bbb.{number}")).status, exited(7));
