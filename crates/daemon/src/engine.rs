@@ -259,6 +259,7 @@ impl Engine {
 
     /// Applies one message to the World.
     fn take(&mut self, message: Message, turn: &mut Turn, watch: &mut Watch) {
+        self.let_in(turn);
         turn.is_due |= !matches!(message, Message::Ask(_));
         match message {
             Message::Report(report) => self.report(report, turn, watch),
@@ -398,6 +399,7 @@ impl Engine {
     /// Decide, commit, act.
     fn finish(&mut self, mut turn: Turn, watch: &mut Watch) {
         watch.finished_at = Some(clock::instant());
+        self.let_in_and_begin(&mut turn);
         self.report(Report::Disk { full: self.disk_space() < home::DISK_RESERVE }, &mut turn, watch);
         let began = Instant::now();
         turn.batch.events.extend(decide(&mut self.world, &self.specs.config.policy, clock::now()));

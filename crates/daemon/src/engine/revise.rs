@@ -35,6 +35,13 @@ impl Engine {
         let Revision { remove, edits, add, order, notes } = revision;
         let (new, rows) = if add.is_empty() { (vec![], vec![]) } else { self.named(add, &remove, turn)? };
         let ids: Vec<JobId> = new.iter().map(|job| job.id).collect();
+        let adds_alone = remove.is_empty() && edits.is_empty() && order.is_empty();
+        if adds_alone && turn.may_let_in_later(&new) {
+            turn.add_rows(&ids, rows);
+            turn.batch.notes.extend(notes);
+            turn.coming = new;
+            return Ok(ids);
+        }
         let order = order.into_iter().map(|slot| match slot {
             Slot::Known(id) => id,
             Slot::New(place) => ids[place],

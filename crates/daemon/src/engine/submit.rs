@@ -12,6 +12,7 @@ use nexus_core::ids::JobId;
 use nexus_core::job::End;
 use nexus_core::request::Same;
 use nexus_core::sweep::InSweep;
+use nexus_core::world::World;
 
 use super::once::Once;
 use super::{Engine, Turn};
@@ -48,10 +49,34 @@ impl Engine {
     pub(super) fn enter(&mut self, jobs: Vec<NewJob>, rows: Vec<NewRow>, turn: &mut Turn) -> Vec<JobId> {
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
         turn.add_rows(&ids, rows);
-        let events =
-            apply::command(&mut self.world, Command::Submit(jobs), clock::now()).expect("nothing refuses new jobs");
-        turn.add_events(events);
+        turn.add_events(submitted(&mut self.world, jobs));
         ids
+    }
+
+    /// Those that are coming, before anything else is done.
+    pub(super) fn let_in(&mut self, turn: &mut Turn) {
+        if !turn.coming.is_empty() {
+            let jobs = std::mem::take(&mut turn.coming);
+            turn.add_events(submitted(&mut self.world, jobs));
+        }
+    }
+
+    /// The same at the end of a turn: they are written while the World takes them in. Where they cannot be, the commit that
+    /// follows tries again and says why.
+    pub(super) fn let_in_and_begin(&mut self, turn: &mut Turn) {
+        if turn.coming.is_empty() {
+            return;
+        }
+        debug_assert!(turn.batch.events.is_empty(), "those that are coming are the first");
+        let jobs = std::mem::take(&mut turn.coming);
+        let (world, store, written, rows) = (&mut self.world, &mut self.store, jobs.clone(), &turn.batch.new);
+        let events = std::thread::scope(|scope| {
+            let writer = std::thread::Builder::new().name("nexus-new-jobs".into());
+            // No thread is to be had: then they are written later.
+            let _ = writer.spawn_scoped(scope, || store.begin(&written, rows));
+            submitted(world, jobs)
+        });
+        turn.add_events(events);
     }
 
     /// New jobs with their ids, if there is room for any. `leaving`: jobs that are taken out with the same change.
@@ -265,6 +290,10 @@ impl Engine {
         }
         Ok(None)
     }
+}
+
+fn submitted(world: &mut World, jobs: Vec<NewJob>) -> Vec<Event> {
+    apply::command(world, Command::Submit(jobs), clock::now()).expect("nothing refuses new jobs")
 }
 
 /// A job to be.

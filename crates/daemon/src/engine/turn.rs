@@ -1,17 +1,23 @@
 //! One turn of the engine's loop: what its inputs made, until that is on disk.
 
 use nexus_api::problem::Problem;
-use nexus_core::event::Event;
+use nexus_core::event::{Event, NewJob};
 use nexus_core::ids::JobId;
 
 use super::{Engine, Question, Reply};
 use crate::service_log::Line;
 use crate::store::{Batch, NewRow};
 
+/// So many new jobs are worth another thread for some milliseconds; simulations have few.
+const MANY: usize = if cfg!(test) { 1 } else { 1_000 };
+
 /// What one turn of the loop has gathered.
 #[derive(Default)]
 pub(super) struct Turn {
     pub batch: Batch,
+    /// New jobs that are in the batch and not in the World yet. Nothing else is in the batch, and nothing is done before
+    /// they are let in.
+    pub coming: Vec<NewJob>,
     /// Given an answer when the batch is on disk, or failed.
     pub replies: Vec<Answer>,
     /// Asked while there was something that is not on disk yet.
@@ -45,6 +51,14 @@ impl Turn {
             true => self.batch.events = events,
             false => self.batch.events.extend(events),
         }
+    }
+
+    /// Whether these may be [`coming`](Turn::coming): they are many, and nothing is said of them but that they come.
+    pub fn may_let_in_later(&self, new: &[NewJob]) -> bool {
+        let Batch { new: before, edited, sweeps, submissions, found, .. } = &self.batch;
+        let is_first = before.is_empty() && edited.is_empty() && sweeps.is_empty() && submissions.is_empty();
+        let is_plain = |job: &NewJob| job.needs.after.is_empty() && job.sweep.is_none();
+        is_first && found.is_empty() && self.batch.is_empty() && new.len() >= MANY && new.iter().all(is_plain)
     }
 
     pub fn can_wait(&self) -> bool {

@@ -3,6 +3,7 @@
 //! What is answered is on disk: WAL with an fsync at every commit, or a rollback journal on a network
 //! file system, where WAL would lose data.
 
+mod begin;
 mod export;
 mod fill;
 mod gone;
@@ -168,6 +169,8 @@ pub struct Store {
     secrets_dropped: bool,
     /// Since the WAL was written back.
     commits: u32,
+    /// Of the next commit.
+    begun: Option<begin::Begun>,
 }
 
 impl Store {
@@ -204,6 +207,7 @@ impl Store {
             ahead: None,
             secrets_dropped,
             commits: 0,
+            begun: None,
         };
         store.clear_leftovers();
         Ok(store)

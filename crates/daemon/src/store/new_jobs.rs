@@ -217,6 +217,62 @@ pub(super) mod tests {
         assert_eq!(store.jobs_taken(), many - 1, "numbers go on without a gap");
     }
 
+    /// What somebody who reads the database finds of new jobs, and the store's own numbers.
+    fn rows(store: &Store) -> (Vec<(i64, String, i64)>, u64) {
+        let mut statement = store.db.prepare("SELECT n, id, turn FROM jobs ORDER BY n").unwrap();
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
+        (rows.map(Result::unwrap).collect(), store.jobs_taken())
+    }
+
+    fn jobs_of(batch: &Batch) -> Vec<NewJob> {
+        batch
+            .events
+            .iter()
+            .map(|event| if let Event::Submitted(new) = event { new.clone() } else { unreachable!() })
+            .collect()
+    }
+
+    #[test]
+    fn those_that_are_begun_with_are_kept_with_the_rest_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = |name: &str| Store::open(&dir.path().join(name), false).unwrap();
+        let (mut begun, mut plain) = (open("begun.db"), open("plain.db"));
+        let many = 3 * AT_ONCE as u64 + 5;
+        let (first, mut second) = (batch(0..many), batch(many..2 * many));
+        begun.begin(&jobs_of(&first), &first.new).unwrap();
+        let other = open("begun.db");
+        assert_eq!(rows(&other).0, [], "nobody sees them yet");
+        begun.commit(&first).unwrap();
+        plain.commit(&first).unwrap();
+        assert_eq!(rows(&begun), rows(&plain));
+        // What follows of the same batch finds them, and more new ones come after them.
+        let held = *second.new.keys().last().unwrap();
+        begun.begin(&jobs_of(&second), &second.new).unwrap();
+        let more = batch(2 * many..2 * many + 3);
+        second.events.push(Event::Held { job: held });
+        second.events.extend(more.events);
+        second.new.extend(more.new);
+        begun.commit(&second).unwrap();
+        plain.commit(&second).unwrap();
+        assert_eq!(rows(&begun), rows(&plain));
+        assert_eq!(begun.state(held).unwrap(), plain.state(held).unwrap());
+        // One that is there: nothing was begun, and the commit says so.
+        let bad = batch((2 * many..3 * many).rev());
+        assert!(begun.begin(&jobs_of(&bad), &bad.new).is_err());
+        assert!(begun.commit(&bad).is_err());
+        // What follows fails: nothing is left of those before.
+        let mut torn = batch(4 * many..5 * many);
+        begun.begin(&jobs_of(&torn), &torn.new).unwrap();
+        torn.events.extend(batch(0..1).events);
+        torn.new.extend(batch(0..1).new);
+        assert!(begun.commit(&torn).is_err());
+        assert_eq!(rows(&begun), rows(&plain));
+        let good = batch(6 * many..7 * many);
+        begun.commit(&good).unwrap();
+        plain.commit(&good).unwrap();
+        assert_eq!(rows(&begun), rows(&plain));
+    }
+
     #[test]
     fn the_number_of_a_forgotten_job_is_not_given_again() {
         let dir = tempfile::tempdir().unwrap();

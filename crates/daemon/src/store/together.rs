@@ -26,6 +26,16 @@ impl<'a> Together<'a> {
         say(db, WRITE).map(|()| Together(db))
     }
 
+    /// Goes on with what was begun and [stays](Together::stay).
+    pub fn begun(db: &'a Connection) -> Together<'a> {
+        Together(db)
+    }
+
+    /// Neither kept nor let go: somebody goes on with it.
+    pub fn stay(self) {
+        std::mem::forget(self);
+    }
+
     pub fn keep(self) -> rusqlite::Result<()> {
         say(self.0, KEEP)
     }

@@ -19,6 +19,7 @@ use nexus_core::run::{Lease, Outcome, StopCause};
 use nexus_core::time::Time;
 use rusqlite::{OptionalExtension, params};
 
+use super::begin::Begun;
 use super::learned;
 use super::left::Copied;
 use super::machines::MachineRow;
@@ -32,7 +33,7 @@ use crate::service_log::Line;
 use crate::{clock, words};
 
 /// So many new jobs at once are worth more memory, and for so long: there may be more of them.
-const MANY: usize = 1_000;
+pub(super) const MANY: usize = 1_000;
 const ROOM_FOR: Duration = Duration::from_secs(1);
 
 /// What a commit needs beside the events.
@@ -143,25 +144,22 @@ impl Store {
     pub fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
         let path = self.path.clone();
         let fail = |source| StoreError::Write { path: path.clone(), source };
-        let is_much = batch.new.len() >= MANY;
-        if is_much || self.room_since.is_some_and(|since| since + ROOM_FOR <= clock::instant()) {
-            self.make_room(is_much).map_err(fail)?;
-        }
-        let transaction = Together::begin(&self.db).map_err(fail)?;
+        let begun = self.begun.take();
+        let transaction = match begun {
+            Some(_) => Together::begun(&self.db),
+            None => {
+                let is_much = batch.new.len() >= MANY;
+                if is_much || self.room_since.is_some_and(|since| since + ROOM_FOR <= clock::instant()) {
+                    self.make_room(is_much).map_err(fail)?;
+                }
+                Together::begin(&self.db).map_err(fail)?
+            }
+        };
+        let Begun { jobs: written, next_n, live } =
+            begun.unwrap_or_else(|| Begun { jobs: 0, next_n: self.next_n, live: Vec::new() });
         let (next_n, secrets_dropped, live) = {
-            let mut writer = Writer {
-                db: &transaction,
-                new_jobs: NewJobs::new(),
-                rows: batch.new.iter().peekable(),
-                next_n: self.next_n,
-                begun: BTreeMap::new(),
-                live: Vec::new(),
-                last_run: None,
-                last_env: None,
-                last_spec: None,
-                secrets_dropped: false,
-            };
-            writer.batch(batch).map_err(fail)?;
+            let mut writer = Writer { live, ..Writer::new(&transaction, &batch.new, next_n) };
+            writer.batch(batch, written).map_err(fail)?;
             (writer.next_n, writer.secrets_dropped, writer.live)
         };
         transaction.keep().map_err(fail)?;
@@ -179,14 +177,16 @@ impl Store {
 
 pub(super) struct Writer<'a> {
     pub(super) db: &'a Together<'a>,
-    new_jobs: NewJobs<'a>,
-    /// Those of new jobs. Many come in the order of their ids, and are not searched for then.
+    pub(super) new_jobs: NewJobs<'a>,
+    /// Those of new jobs.
+    new: &'a BTreeMap<JobId, NewRow>,
+    /// Many come in the order of their ids, and are not searched for then.
     rows: Peekable<btree_map::Iter<'a, JobId, NewRow>>,
-    next_n: i64,
+    pub(super) next_n: i64,
     /// Runs that began, with their processes. Often the end is heard of together with the start: then both are
     /// written at once.
     begun: BTreeMap<RunId, (u32, Time)>,
-    live: Vec<twins::Change>,
+    pub(super) live: Vec<twins::Change>,
     /// What becomes of a job follows its run's end: that run's outcome, and when it began if that is not written yet.
     last_run: Option<(RunId, Outcome, Option<Time>)>,
     /// The environment stored last, with its numbers: many jobs in a row share one.
@@ -197,7 +197,24 @@ pub(super) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn batch(&mut self, batch: &'a Batch) -> rusqlite::Result<()> {
+    pub(super) fn new(db: &'a Together<'a>, new: &'a BTreeMap<JobId, NewRow>, next_n: i64) -> Writer<'a> {
+        Writer {
+            db,
+            new_jobs: NewJobs::new(),
+            new,
+            rows: new.iter().peekable(),
+            next_n,
+            begun: BTreeMap::new(),
+            live: Vec::new(),
+            last_run: None,
+            last_env: None,
+            last_spec: None,
+            secrets_dropped: false,
+        }
+    }
+
+    /// `written`: so many of its new jobs are there already, the first.
+    fn batch(&mut self, batch: &'a Batch, mut written: usize) -> rusqlite::Result<()> {
         for sweep in &batch.sweeps {
             self.new_sweep(sweep)?;
         }
@@ -205,8 +222,13 @@ impl<'a> Writer<'a> {
             self.new_class(*class, name)?;
         }
         for event in &batch.events {
-            if !matches!(event, Event::Submitted(_)) {
-                self.new_jobs.put(self.db)?;
+            match event {
+                Event::Submitted(_) if written > 0 => {
+                    written -= 1;
+                    continue;
+                }
+                Event::Submitted(_) => {}
+                _ => self.new_jobs.put(self.db)?,
             }
             self.event(event, batch)?;
         }
@@ -262,7 +284,7 @@ impl<'a> Writer<'a> {
 
     fn event(&mut self, event: &'a Event, batch: &'a Batch) -> rusqlite::Result<()> {
         match event {
-            Event::Submitted(new) => self.submitted(new, batch)?,
+            Event::Submitted(new) => self.submitted(new)?,
             Event::Held { job } => {
                 self.run("UPDATE jobs SET state = 'held', not_before = NULL WHERE id = ?1", [job.as_str()])?;
             }
@@ -361,9 +383,9 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn submitted(&mut self, new: &'a NewJob, batch: &'a Batch) -> rusqlite::Result<()> {
+    pub(super) fn submitted(&mut self, new: &'a NewJob) -> rusqlite::Result<()> {
         let next = self.rows.next_if(|(id, _)| **id == new.id);
-        let row = next.map_or_else(|| &batch.new[&new.id], |(_, row)| row);
+        let row = next.map_or_else(|| &self.new[&new.id], |(_, row)| row);
         let (env, secrets) = self.shared_environment(&row.env)?;
         let of = Numbers { env, secrets, spec: self.shared_spec(row, env)? };
         let spec = &row.spec;

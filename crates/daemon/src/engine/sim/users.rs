@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use super::ledger::{Ledger, Row, Wish};
 use crate::backend::ssh::address::Address;
 use crate::engine::taken::Taken;
-use crate::engine::{AddMachine, Forgetter, Message, Once, fresh};
+use crate::engine::{AddMachine, Forgetter, Message, Once, Revision, fresh};
 
 /// Machines that users know of: their names, and the numbers that they get.
 /// The last of them is a cluster.
@@ -127,6 +127,11 @@ impl Users {
         }
         let (done, nothing) = oneshot::channel();
         let (message, answer) = match what.clone() {
+            // As files come: the World takes them in while they are written.
+            What::Submit(Submission { key: None, specs }) => {
+                let revision = Revision { add: fresh(specs), ..Revision::default() };
+                return (Message::Revise { revision, reply }, Pending { what, answer: Answer::Jobs(jobs) });
+            }
             What::Submit(Submission { key, specs }) => {
                 let once = key.map(|key| Once { key, digest: 7 });
                 let (reply, taken) = oneshot::channel();
