@@ -9,6 +9,7 @@ pub mod config;
 pub mod csv;
 pub mod edit;
 pub mod env;
+pub mod environ;
 pub mod events;
 pub mod export;
 pub mod gc;

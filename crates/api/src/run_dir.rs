@@ -7,6 +7,7 @@ use nexus_core::run::{Memory, Outcome};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::environ::Environ;
 use crate::results::{Extract, Found};
 use crate::variables::Hidden;
 
@@ -102,7 +103,7 @@ pub struct RunSpec {
     pub shell: bool,
     pub cwd: PathBuf,
     /// The whole environment, in order.
-    pub env: Vec<(String, String)>,
+    pub env: Environ,
     /// Further variables, read when the run starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env_file: Option<EnvFile>,

@@ -1,9 +1,11 @@
 //! Makes what a shim is told: the command, where it runs, and its environment.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use nexus_api::command::Command;
 use nexus_api::env::{Env, is_reserved};
+use nexus_api::environ::Environ;
 use nexus_api::jobs::{JobSpec, Session, SignalBefore};
 use nexus_api::paths::Home;
 use nexus_api::run_dir::{self, EnvFile, RunSpec, ScreenSpec, SlurmRequest, Warning};
@@ -120,7 +122,7 @@ impl RunSpecs {
         let mut env = environment(run, lease, visible, &launch);
         let results_dir = self.results.join(run.job.as_str());
         let own_folders = [("NEXUS_CHECKPOINT_DIR", &checkpoint_dir), ("NEXUS_RESULTS_DIR", &results_dir)];
-        env.extend(own_folders.map(|(name, folder)| (name.to_string(), folder.to_string_lossy().into_owned())));
+        env.extend(own_folders.map(|(name, folder)| (name, folder.to_string_lossy())));
         let (activation, project_link) =
             (activation::before(&launch.spec, &self.activator), project_link(run, &launch));
         let (dir, hidden) = (launch.dir, launch.hidden);
@@ -147,7 +149,7 @@ impl RunSpecs {
             argv,
             shell,
             cwd: cwd.into(),
-            env: env.into_iter().collect(),
+            env,
             env_file: self.config.env_file.clone().map(|path| EnvFile { path, except: env_given }),
             limits: self.config.limits,
             tty: tty.unwrap_or(self.config.tty),
@@ -307,31 +309,32 @@ fn find_shell(name: &str) -> PathBuf {
 }
 
 /// The submitter's environment, then what nobody can override.
-fn environment(run: RunId, lease: &Lease, visible: String, launch: &Launch) -> Env {
-    let mut env: Env =
-        launch.env.iter().filter(|(name, _)| !is_reserved(name)).map(|(n, v)| (n.clone(), v.clone())).collect();
-    env.extend(launch.secrets.iter().filter(|(name, _)| !is_reserved(name)).map(|(n, v)| (n.clone(), v.clone())));
-    for name in &launch.spec.env_given {
-        if let Some(value) = env.get_mut(name) {
-            *value = script::fill(value, &launch.hidden);
+fn environment(run: RunId, lease: &Lease, visible: String, launch: &Launch) -> Environ {
+    let Launch { spec, env: open, secrets, dir, last_failure, hidden } = launch;
+    let mut env = Environ::default();
+    let submitted = open.iter().filter(|(name, _)| !secrets.contains_key(*name)).chain(secrets);
+    for (name, value) in submitted.filter(|(name, _)| !is_reserved(name)) {
+        match spec.env_given.contains(name) {
+            true => env.push(name, &script::fill(value, hidden)),
+            false => env.push(name, value),
         }
     }
-    env.entry("TERM".into()).or_insert_with(|| "xterm-256color".into());
-    env.insert("CUDA_VISIBLE_DEVICES".into(), visible);
-    env.insert("CUDA_DEVICE_ORDER".into(), "PCI_BUS_ID".into());
-    env.insert("NEXUS_JOB_ID".into(), run.job.to_string());
-    env.insert("NEXUS_GPU_ID".into(), lease.gpus.to_string());
-    env.insert("NEXUS_ATTEMPT".into(), run.number.to_string());
-    env.insert("NEXUS_RUN_DIR".into(), launch.dir.to_string_lossy().into_owned());
-    for (name, value) in &launch.spec.params {
-        // As it is declared, and in capitals, as such names mostly are.
-        env.insert(format!("NEXUS_PARAM_{}", name.to_ascii_uppercase()), value.clone());
+    if env.get("TERM").is_none() {
+        env.push("TERM", "xterm-256color");
     }
-    for (name, value) in &launch.spec.params {
-        env.insert(format!("NEXUS_PARAM_{name}"), value.clone());
-    }
-    if let Some(word) = &launch.last_failure {
-        env.insert("NEXUS_LAST_FAILURE".into(), word.clone());
+    env.push("CUDA_VISIBLE_DEVICES", &visible);
+    env.push("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+    env.push("NEXUS_JOB_ID", run.job.as_str());
+    env.push("NEXUS_GPU_ID", &lease.gpus.to_string());
+    env.push("NEXUS_ATTEMPT", &run.number.to_string());
+    env.push("NEXUS_RUN_DIR", &dir.to_string_lossy());
+    // As it is declared, and in capitals, as such names mostly are.
+    let capitals = spec.params.iter().map(|(name, value)| (name.to_ascii_uppercase(), value));
+    let declared = spec.params.iter().map(|(name, value)| (name.clone(), value));
+    let params: BTreeMap<String, &String> = capitals.chain(declared).collect();
+    env.extend(params.iter().map(|(name, value)| (format!("NEXUS_PARAM_{name}"), value)));
+    if let Some(word) = last_failure {
+        env.push("NEXUS_LAST_FAILURE", word);
     }
     env
 }
@@ -407,7 +410,7 @@ mod tests {
         ];
         for (visible, leased, gpus, seen, locks) in table {
             let spec = run_spec(visible, leased, gpus);
-            let value = |name: &str| spec.env.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+            let value = |name: &str| spec.env.get(name);
             let numbers: Vec<String> = leased.iter().map(u16::to_string).collect();
             assert_eq!(value("CUDA_VISIBLE_DEVICES"), Some(seen), "{visible:?} {leased:?}");
             assert_eq!(value("NEXUS_GPU_ID"), Some(numbers.join(",").as_str()), "{visible:?} {leased:?}");
@@ -440,7 +443,7 @@ mod tests {
             let asked =
                 JobSpec { gpu_arg: Some("--cuda".into()), ..JobSpec::new(Command::Shell("true".into()), "/".into()) };
             let spec = run_spec_of(asked, visible, leased, gpus);
-            let value = |name: &str| spec.env.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+            let value = |name: &str| spec.env.get(name);
             assert_eq!((spec.argv[2].as_str(), value("CUDA_VISIBLE_DEVICES")), (text, Some(seen)), "{leased:?}");
             let own = gpus.iter().filter(|gpu| leased.contains(&gpu.index) && !gpu.simulated);
             assert_eq!(spec.gpu_locks, own.map(|gpu| gpu.uuid.clone()).collect::<Vec<_>>(), "{leased:?}");

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nexus_api::environ::Environ;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::processes;
@@ -123,11 +124,9 @@ fn kept(variables: Variables) -> Variables {
 }
 
 /// `over` on top of `under`: each name once.
-pub fn merged(under: &Variables, over: Variables) -> Variables {
-    let is_over = |name: &String| over.iter().any(|(known, _)| known == name);
-    let mut all: Variables = under.iter().filter(|(name, _)| !is_over(name)).cloned().collect();
-    all.extend(over);
-    all
+pub fn merged(under: &Variables, over: &Environ) -> Environ {
+    let under = under.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    under.filter(|(name, _)| over.get(name).is_none()).chain(over.iter()).collect()
 }
 
 #[cfg(test)]
@@ -144,11 +143,11 @@ mod tests {
 
     #[test]
     fn what_the_job_says_goes_over_the_login_environment() {
-        let pairs = |text: &str| text.split(' ').map(|one| one.split_once('=').unwrap()).map(own).collect();
-        fn own((name, value): (&str, &str)) -> (String, String) {
-            (name.into(), value.into())
+        fn pairs<'a, T: FromIterator<(&'a str, &'a str)>>(text: &'a str) -> T {
+            text.split(' ').map(|one| one.split_once('=').unwrap()).collect()
         }
-        let merged: Variables = merged(&pairs("A=1 B=1 C=1"), pairs("B=2 D=2"));
-        assert_eq!(merged, pairs("A=1 C=1 B=2 D=2"));
+        let under = pairs::<Environ>("A=1 B=1 C=1").iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let merged = merged(&under, &pairs("B=2 D=2"));
+        assert_eq!(merged, pairs::<Environ>("A=1 C=1 B=2 D=2"));
     }
 }

@@ -136,7 +136,7 @@ impl Starts {
             match (&books.login_env, spec.login_env) {
                 (_, false) => ready.push(spec),
                 (Some(login_env), true) => {
-                    spec.env = merged(login_env, std::mem::take(&mut spec.env));
+                    spec.env = merged(login_env, &spec.env);
                     ready.push(spec);
                 }
                 (None, true) => books.waiting.push(spec),

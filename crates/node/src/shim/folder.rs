@@ -49,17 +49,18 @@ impl Place {
 
     /// Makes the marker; `None` if another shim had the run, or somebody claimed it.
     pub fn begin(self) -> io::Result<Option<Folder>> {
-        Ok(self.mark()?.then(|| self.begun()))
+        Ok(self.mark(&[])?.then(|| self.begun()))
     }
 
-    /// The same for who begins the run as another process, with the memory of this one: whether the run is its own.
-    pub fn mark(&self) -> io::Result<bool> {
+    /// The same for who begins the run as another process, with the memory of this one: whether the run is its own. The text
+    /// says who watches it; without one, that is [told](Folder::tell) later.
+    pub fn mark(&self, text: &[u8]) -> io::Result<bool> {
         let marker = self.path.join(STARTED);
         let made = match File::options().write(true).create_new(true).mode(0o600).open(&marker) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
             other => other?,
         };
-        if let Err(error) = made.write_all_at(&[b' '; MARKER_BYTES], 0) {
+        if let Err(error) = made.write_all_at(&padded(text), 0) {
             let _ = fs::remove_file(marker);
             return Err(error);
         }
@@ -84,8 +85,7 @@ impl Folder {
 
     /// Writes down who watches the run, over the blanks, in one piece.
     pub fn tell(&self, started: &Started) -> io::Result<()> {
-        let mut text = serde_json::to_vec(started)?;
-        text.resize(text.len().max(MARKER_BYTES), b' ');
+        let text = padded(&serde_json::to_vec(started)?);
         // The job runs already, and may have put anything there.
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
         File::options().write(true).custom_flags(flags).open(self.path.join(STARTED))?.write_all_at(&text, 0)
@@ -139,6 +139,13 @@ impl Folder {
     pub fn is_gone(&self) -> bool {
         self.lock.metadata().map_or(true, |metadata| metadata.nlink() == 0)
     }
+}
+
+/// With blanks behind it.
+fn padded(text: &[u8]) -> Vec<u8> {
+    let mut text = text.to_vec();
+    text.resize(text.len().max(MARKER_BYTES), b' ');
+    text
 }
 
 fn make(path: &Path) -> io::Result<()> {

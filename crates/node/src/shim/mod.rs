@@ -93,7 +93,7 @@ struct Forked {
     script: Option<Script>,
     session: Option<Session>,
     start: Instant,
-    started_at_ms: i64,
+    started: Started,
 }
 
 /// A command that runs, and what its record will say of its beginning.
@@ -228,7 +228,7 @@ impl Shim<'_> {
     }
 
     fn watch_forked(&mut self, forked: Result<Forked, Failure>, spec: RunSpec, folder: Folder) -> Option<Owed> {
-        let begun = forked.and_then(|forked| self.begun(forked, &spec, &folder));
+        let begun = forked.and_then(|forked| begun(forked, &spec, &folder));
         let of = Of::from(spec);
         match begun {
             Ok(begun) => see_through(begun, &of, folder, self),
@@ -322,53 +322,36 @@ impl Shim<'_> {
         let session = spec.screen.as_ref().map(|wanted| Session::open(wanted, spec, &mut ready.viewers)).transpose()?;
         let (start, started_at_ms) = (Instant::now(), now_ms());
         let child = ready.command.fork(&ready.streams, &ready.group)?;
-        Ok(Forked { ready, child, gpus, signals, script, session, start, started_at_ms })
-    }
-
-    /// Writes down who it is, and hears that it has become the command.
-    fn begun(&self, forked: Forked, spec: &RunSpec, folder: &Folder) -> Result<Begun, Failure> {
-        let Forked { ready, mut child, gpus, signals, script, session, start, started_at_ms } = forked;
-        let Ready { output, streams, command, own_folders, finds, viewers, group } = ready;
-        let (group, memory) = group.take();
-        let tree = Tree::new(group, memory);
-        let pid = child.pid;
         let started = Started {
             cgroup: child.cgroup.clone(),
-            terminal: viewers.name.clone(),
+            terminal: ready.viewers.name.clone(),
             screen: session.as_ref().map(|session| session.told.clone()),
-            ..self.began(&spec.run, pid, started_at_ms)
+            ..self.began(&spec.run, child.pid, started_at_ms)
         };
         // The blanks it goes over are on the disk already; should it fail all the same, the job runs on and the
         // service has its pid by message.
         let _ = folder.tell(&started);
-        if let Err(failure) = child.executed(&command) {
-            child.collect();
-            tree.remove_group();
-            return Err(failure);
-        }
-        let limits = Limits::new(spec, start);
-        let fence = spec.slurm.as_ref().map(|_| Fence::at(folder.path().join(FENCED)));
-        let evidence = Evidence::new(spec, start);
-        Ok(Begun {
-            watch: Watch {
-                main: pid,
-                signals,
-                sources: streams.started(),
-                output,
-                finds,
-                tree,
-                limits,
-                viewers,
-                fence,
-            },
-            session,
-            started,
-            gpus,
-            evidence,
-            own_folders,
-            script,
-        })
+        Ok(Forked { ready, child, gpus, signals, script, session, start, started })
     }
+}
+
+/// Hears that it has become the command.
+fn begun(forked: Forked, spec: &RunSpec, folder: &Folder) -> Result<Begun, Failure> {
+    let Forked { ready, mut child, gpus, signals, script, session, start, started } = forked;
+    let Ready { output, streams, command, own_folders, finds, viewers, group } = ready;
+    let (group, memory) = group.take();
+    let tree = Tree::new(group, memory);
+    if let Err(failure) = child.executed(&command) {
+        child.collect();
+        tree.remove_group();
+        return Err(failure);
+    }
+    let limits = Limits::new(spec, start);
+    let fence = spec.slurm.as_ref().map(|_| Fence::at(folder.path().join(FENCED)));
+    let evidence = Evidence::new(spec, start);
+    let (main, sources) = (child.pid, streams.started());
+    let watch = Watch { main, signals, sources, output, finds, tree, limits, viewers, fence };
+    Ok(Begun { watch, session, started, gpus, evidence, own_folders, script })
 }
 
 /// Watches to the end, then says so: by message first, since the disk may be slow. That it began is said before only if

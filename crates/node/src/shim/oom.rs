@@ -67,7 +67,7 @@ pub struct Evidence {
 
 impl Evidence {
     pub fn new(spec: &RunSpec, start: Instant) -> Evidence {
-        let has_gpus = spec.env.iter().any(|(name, value)| name == GPUS_VARIABLE && !value.is_empty());
+        let has_gpus = spec.env.get(GPUS_VARIABLE).is_some_and(|gpus| !gpus.is_empty());
         Evidence { has_gpus, start }
     }
 

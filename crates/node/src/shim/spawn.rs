@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use nexus_api::environ::Environ;
 use nexus_api::run_dir::{RUN_DIR_VARIABLE, ResourceLimits, RunSpec};
 
 use super::failure::Failure;
@@ -34,7 +35,7 @@ pub struct Command {
     /// Files to try, one after another.
     candidates: Vec<CString>,
     arguments: Vec<CString>,
-    environment: Vec<CString>,
+    environment: Environ,
     cwd: PathBuf,
     cwd_text: CString,
     limits: ResourceLimits,
@@ -68,20 +69,21 @@ pub struct Child {
 impl Command {
     pub fn prepare(spec: &RunSpec) -> Result<Command, Failure> {
         let program = spec.argv.first().filter(|program| !program.is_empty()).ok_or(Failure::NoCommand)?;
-        let text = |what: &'static str, bytes: &[u8]| {
-            CString::new(bytes).map_err(|_| Failure::ZeroByte { program: program.replace('\0', "?"), what })
-        };
-        let own = [(RUN_DIR_VARIABLE.to_owned(), spec.dir.to_string_lossy().into_owned())];
+        let zero_byte = |what: &'static str| Failure::ZeroByte { program: program.replace('\0', "?"), what };
+        let text = |what: &'static str, bytes: &[u8]| CString::new(bytes).map_err(|_| zero_byte(what));
+        let dir = spec.dir.to_string_lossy();
         let env = variables::with_file(&spec.env, spec.env_file.as_ref())?;
-        let others = env.iter().filter(|(name, _)| name != RUN_DIR_VARIABLE);
-        let environment =
-            others.chain(&own).map(|(name, value)| text("its environment", format!("{name}={value}").as_bytes()));
+        let others = env.iter().filter(|(name, _)| *name != RUN_DIR_VARIABLE);
+        let environment: Environ = others.chain([(RUN_DIR_VARIABLE, &*dir)]).collect();
+        if environment.has_zero_byte() {
+            return Err(zero_byte("its environment"));
+        }
         let candidates = candidates(program, &env);
         Ok(Command {
             program: program.clone(),
             candidates: candidates.iter().map(|path| text("its name", path.as_bytes())).collect::<Result<_, _>>()?,
             arguments: spec.argv.iter().map(|one| text("an argument", one.as_bytes())).collect::<Result<_, _>>()?,
-            environment: environment.collect::<Result<_, _>>()?,
+            environment,
             cwd: spec.cwd.clone(),
             cwd_text: text("its folder", spec.cwd.as_os_str().as_bytes())?,
             limits: spec.limits,
@@ -124,7 +126,9 @@ impl Command {
 
     /// Pointers are collected before the fork, since the child must not allocate more than it has to.
     fn vectors(&self) -> Vectors {
-        Vectors { arguments: pointers(&self.arguments), environment: pointers(&self.environment) }
+        let arguments = self.arguments.iter().map(|text| text.as_ptr());
+        let environment = self.environment.entries().map(|entry| entry.as_ptr().cast());
+        Vectors { arguments: closed(arguments), environment: closed(environment) }
     }
 
     /// In the child, until it is the command.
@@ -212,17 +216,16 @@ fn complaints() -> io::Result<(File, OwnedFd)> {
     Ok((File::from(ours), theirs))
 }
 
-fn candidates(program: &str, env: &[(String, String)]) -> Vec<String> {
+fn candidates(program: &str, env: &Environ) -> Vec<String> {
     if program.contains('/') {
         return vec![program.to_owned()];
     }
-    let path = env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_str());
-    let folders = path.filter(|path| !path.is_empty()).unwrap_or(DEFAULT_PATH).split(':');
+    let folders = env.get("PATH").filter(|path| !path.is_empty()).unwrap_or(DEFAULT_PATH).split(':');
     folders.map(|folder| format!("{}/{program}", if folder.is_empty() { "." } else { folder })).collect()
 }
 
-fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
-    texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
+fn closed(texts: impl Iterator<Item = *const libc::c_char>) -> Vec<*const libc::c_char> {
+    texts.chain([std::ptr::null()]).collect()
 }
 
 fn execute_as_script(
@@ -243,10 +246,10 @@ mod tests {
 
     #[test]
     fn programs_are_looked_for_in_the_jobs_own_path() {
-        let env = |path: &str| vec![("PATH".to_owned(), "/old".to_owned()), ("PATH".to_owned(), path.to_owned())];
+        let env = |path: &str| Environ::from_iter([("PATH", "/old"), ("PATH", path)]);
         assert_eq!(candidates("run", &env("/a:/b")), ["/a/run", "/b/run"]);
         assert_eq!(candidates("run", &env("/a:")), ["/a/run", "./run"]);
-        assert_eq!(candidates("run", &[]).len(), 3);
+        assert_eq!(candidates("run", &Environ::default()).len(), 3);
         assert_eq!(candidates("./run", &env("/a")), ["./run"]);
     }
 }

@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 
 use nexus_api::env::parse_file;
+use nexus_api::environ::Environ;
 use nexus_api::run_dir::EnvFile;
 
 use super::failure::Failure;
@@ -13,11 +14,9 @@ use super::failure::Failure;
 /// No file of variables is larger; something else lies in its place.
 const MOST_BYTES: u64 = 1 << 20;
 
-type Variables = [(String, String)];
-
-pub fn with_file<'a>(env: &'a Variables, file: Option<&EnvFile>) -> Result<Cow<'a, Variables>, Failure> {
-    let Some(file) = file else { return Ok(env.into()) };
-    let mut env = env.to_vec();
+pub fn with_file<'a>(env: &'a Environ, file: Option<&EnvFile>) -> Result<Cow<'a, Environ>, Failure> {
+    let Some(file) = file else { return Ok(Cow::Borrowed(env)) };
+    let mut env = env.clone();
     let failed = |error: String| Failure::EnvFile { path: file.path.clone(), error };
     let text = read(file).map_err(|error| failed(super::failure::reason(&error)))?;
     let variables = parse_file(&text).map_err(|bad| failed(format!("line {}: {}", bad.line, bad.error)))?;
@@ -25,10 +24,10 @@ pub fn with_file<'a>(env: &'a Variables, file: Option<&EnvFile>) -> Result<Cow<'
         if file.except.contains(&name) {
             continue;
         }
-        env.retain(|(known, _)| *known != name);
-        env.push((name, value));
+        env.retain(|known| known != name);
+        env.push(&name, &value);
     }
-    Ok(env.into())
+    Ok(Cow::Owned(env))
 }
 
 fn read(file: &EnvFile) -> io::Result<String> {

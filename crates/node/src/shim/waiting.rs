@@ -4,13 +4,14 @@
 //! It listens in place of the shim, which stands still meanwhile: their memory is the same. Whatever comes is left on the line
 //! for the shim, the word with its guard too: so that is kept until the marker is made, as always.
 
+use std::path::Path;
 use std::time::Instant;
 
-use nexus_api::run_dir::RunSpec;
+use nexus_api::run_dir::{RunSpec, Started};
 use rustix::event::Timespec;
 use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
 
-use super::folder::Folder;
+use super::folder::{Folder, Place};
 use super::ready::Prepared;
 use super::report::{IDLE, Line, Settled};
 use super::{Forked, Owed, SETTLED_WITHIN, Shim, now_ms};
@@ -34,12 +35,23 @@ impl Wait {
 }
 
 /// What the process that waits has written into the memory of both.
-#[derive(Default)]
 struct Left {
     /// What was owed is on the disk.
     wrote: bool,
     /// It has the word, and made the marker.
-    began: Option<(Instant, i64)>,
+    began: Option<Instant>,
+    /// What stands in the marker then.
+    started: Started,
+}
+
+impl Left {
+    /// In the process that waits: the run is its own, if nobody else has it.
+    fn begin(&mut self, place: &Place) {
+        let (start, own) = (Instant::now(), getpid().as_raw_nonzero().get() as u32);
+        (self.started.pid, self.started.started_at_ms) = (own, now_ms());
+        let text = serde_json::to_vec(&self.started).unwrap_or_default();
+        self.began = matches!(place.mark(&text), Ok(true)).then_some(start);
+    }
 }
 
 impl Shim<'_> {
@@ -57,11 +69,13 @@ impl Shim<'_> {
             return Wait::in_vain(Prepared { spec, made: Some((place, ready)) });
         };
         let (shim, title) = (getpid(), format!("nexus: job {}", spec.run));
-        let mut left = Left::default();
+        let (cgroup, terminal) = (ready.group.dir().map(Path::to_owned), ready.viewers.name.clone());
+        let started = Started { cgroup, terminal, ..self.began(&spec.run, 0, 0) };
+        let mut left = Left { wrote: false, began: None, started };
         let mut word = || {
             if dies_with(shim) && has_word(&self.line, owed.as_ref(), &mut left.wrote) {
                 self.known.title.set(c"nexus-shim", &title);
-                left.began = matches!(place.mark(), Ok(true)).then(|| (Instant::now(), now_ms()));
+                left.begin(&place);
                 // What could be asked for can be taken back. A command outlives its shim.
                 let _ = set_parent_process_death_signal(None);
             }
@@ -72,10 +86,11 @@ impl Shim<'_> {
             *owed = None;
         }
         match (child, left.began) {
-            (Some(child), Some((start, started_at_ms))) => {
+            (Some(child), Some(start)) => {
                 // The word, with the guard, and what nobody needs since.
                 drop((self.line.next(&Timespec::default()), owed.take()));
-                let forked = Forked { ready, child, gpus, signals, script: None, session: None, start, started_at_ms };
+                let started = left.started;
+                let forked = Forked { ready, child, gpus, signals, script: None, session: None, start, started };
                 Wait::Begun(Box::new(Waited { spec, folder: place.begun(), forked }))
             }
             (child, _) => {

@@ -106,13 +106,13 @@ fn own_number() -> String {
 /// The GPUs are those that Slurm gave, whatever nexus thought, and programs of Slurm find their job.
 fn with_slurms(mut spec: RunSpec) -> RunSpec {
     let given = |name: &str| GIVEN.contains(&name) || name.starts_with("SLURM_");
-    spec.env.retain(|(name, _)| !given(name));
+    spec.env.retain(|name| !given(name));
     let own =
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     spec.env.extend(own.filter(|(name, _)| given(name)));
     // Without GPUs Slurm says nothing, and a program would see all of them.
-    if !spec.env.iter().any(|(name, _)| name == VISIBLE) {
-        spec.env.push((VISIBLE.into(), String::new()));
+    if spec.env.get(VISIBLE).is_none() {
+        spec.env.push(VISIBLE, "");
     }
     spec
 }

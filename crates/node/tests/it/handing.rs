@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use nexus_api::run_dir::{ExitStatus, ResourceLimits, RunSpec};
+use nexus_api::run_dir::{ExitStatus, ResourceLimits, RunSpec, Started};
+use nexus_node::cgroup;
 use nexus_node::processes::{self, Process};
 
 use crate::stage::{Stage, exited, id, wait_until};
@@ -209,20 +210,26 @@ fn a_run_that_was_announced_and_comes_otherwise_begins_as_it_comes() {
 }
 
 #[test]
-fn a_marker_that_a_job_put_something_else_in_place_of_is_left_to_it() {
+fn a_run_that_waited_says_who_it_is_before_its_command_can_and_nothing_after() {
     let stage = Stage::new();
     let shim = shim_of(&stage, "aaa.1");
     let others = stage.home.path().join("others");
     fs::write(&others, "mine").unwrap();
     // As a command that was faster than its shim would have it.
-    let spec = announced(&stage, "bbb.1", "exit 7");
-    waiting_process_of(shim);
+    let spec = announced(&stage, "bbb.1", "until [ -e go ]; do sleep 0.01; done; exit 7");
+    let waiting = waiting_process_of(shim);
     shim.signal(libc::SIGSTOP);
     let marker = stage.dir("bbb.1").join("started");
     stage.start(spec);
-    wait_until("the run has begun", || marker.exists());
+    let told = || serde_json::from_slice::<Started>(&fs::read(&marker).ok()?).ok();
+    wait_until("the run has begun", || told().is_some());
+    let Started { pid, shim_pid, cgroup, .. } = told().unwrap();
+    assert_eq!((pid, shim_pid), (waiting.pid, shim.pid));
+    let in_it = cgroup.is_none_or(|group| cgroup::members(&group).contains(&pid));
+    assert!(in_it, "its group is the one that it says");
     fs::remove_file(&marker).unwrap();
     std::os::unix::fs::symlink(&others, &marker).unwrap();
+    fs::write(stage.home.path().join("go"), "").unwrap();
     shim.signal(libc::SIGCONT);
     assert_eq!(stage.end_of("bbb.1").status, exited(7));
     assert_eq!(fs::read_to_string(others).unwrap(), "mine");

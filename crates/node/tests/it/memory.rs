@@ -14,7 +14,7 @@ const MESSAGE: &str = "echo 'RuntimeError: CUDA out of memory. Tried to allocate
 const BOUND: &str = "ulimit -v 1000000";
 
 fn on_a_gpu(mut spec: RunSpec) -> RunSpec {
-    spec.env.push(("NEXUS_GPU_ID".into(), "0".into()));
+    spec.env.push("NEXUS_GPU_ID", "0");
     spec
 }
 

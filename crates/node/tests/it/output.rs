@@ -136,7 +136,7 @@ fn a_closed_terminal_may_be_opened_again() {
 fn the_environment_is_the_specs_and_names_the_run_directory() {
     let stage = Stage::new();
     let mut spec = stage.spec("aaa.1", &["/usr/bin/env"]);
-    spec.env = vec![("ONE".into(), "1 ä\n2".into()), ("NEXUS_RUN_DIR".into(), "/wrong".into())];
+    spec.env = [("ONE", "1 ä\n2"), ("NEXUS_RUN_DIR", "/wrong")].into_iter().collect();
     assert_eq!(stage.run(spec).status, exited(0));
     let expected = format!("ONE=1 ä\n2\nNEXUS_RUN_DIR={}\n", stage.dir("aaa.1").display());
     assert_eq!(stage.log("aaa.1", STDOUT), expected);

@@ -141,7 +141,7 @@ pub fn spec_in(home: &Path, run: &str, argv: &[&str]) -> RunSpec {
         argv: argv.iter().map(|&one| one.to_owned()).collect(),
         shell: false,
         cwd: home.to_owned(),
-        env: vec![("PATH".into(), std::env::var("PATH").unwrap())],
+        env: [("PATH", std::env::var("PATH").unwrap())].into_iter().collect(),
         env_file: None,
         limits: ResourceLimits::default(),
         tty: true,

@@ -368,7 +368,7 @@ impl Park {
             });
         }
         let text = spec.argv.last().expect("a command");
-        let gpus = spec.env.iter().find(|(name, _)| name == "NEXUS_GPU_ID").map_or("", |(_, value)| value);
+        let gpus = spec.env.get("NEXUS_GPU_ID").unwrap_or("");
         let gpus = gpus.split(',').filter(|part| !part.is_empty()).map(|part| part.parse().expect("a number"));
         self.ledger.begins(run, machine, gpus.collect(), text);
         self.next_pid += 1;
