@@ -46,9 +46,20 @@ impl Command {
 
     /// The command as one would type it.
     pub fn text(&self) -> String {
+        let mut text = String::new();
+        self.write_text(&mut text);
+        text
+    }
+
+    pub fn write_text(&self, to: &mut String) {
         match self {
-            Command::Shell(text) => text.clone(),
-            Command::Argv(words) => words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" "),
+            Command::Shell(text) => to.push_str(text),
+            Command::Argv(words) => {
+                for (at, word) in words.iter().enumerate() {
+                    to.push_str(if at == 0 { "" } else { " " });
+                    write_quoted(word, to);
+                }
+            }
         }
     }
 
@@ -62,11 +73,22 @@ impl Command {
 
 /// `word` as a shell reads it back.
 pub fn quote(word: &str) -> String {
+    let mut text = String::new();
+    write_quoted(word, &mut text);
+    text
+}
+
+fn write_quoted(word: &str, to: &mut String) {
     let plain = |c: char| c.is_alphanumeric() || "_-+=/.,:@%^".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
-        return word.to_string();
+        return to.push_str(word);
     }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    to.push('\'');
+    for (at, part) in word.split('\'').enumerate() {
+        to.push_str(if at == 0 { "" } else { r"'\''" });
+        to.push_str(part);
+    }
+    to.push('\'');
 }
 
 #[cfg(test)]

@@ -28,43 +28,63 @@ pub fn in_hex(bytes: &[u8]) -> String {
 }
 
 pub fn of<T: AsRef<str>>(parts: impl IntoIterator<Item = T>) -> i64 {
-    let mut text = Vec::with_capacity(256);
-    write(&mut text, parts);
-    of_written(&text)
+    let mut list = List::default();
+    parts.into_iter().for_each(|part| list.add(part.as_ref()));
+    list.number()
+}
+
+/// A list of texts on its way to a number: each with its length, so that where one part ends and the next begins counts too.
+#[derive(PartialEq, Eq)]
+pub struct List(Vec<u8>);
+
+/// Few lists have more bytes.
+const USUAL_BYTES: usize = 256;
+
+impl Default for List {
+    fn default() -> List {
+        List(Vec::with_capacity(USUAL_BYTES))
+    }
+}
+
+impl List {
+    pub fn add(&mut self, part: &str) {
+        self.add_pieces(|pieces| pieces.extend(part.as_bytes()));
+    }
+
+    /// A part that is put together here.
+    pub fn add_pieces(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let length = self.0.len();
+        self.0.extend([0; size_of::<u64>()]);
+        let begin = self.0.len();
+        write(&mut self.0);
+        let written = (self.0.len() - begin) as u64;
+        self.0[length..begin].copy_from_slice(&written.to_le_bytes());
+    }
+
+    pub fn number(&self) -> i64 {
+        let digest = digest(&SHA256, &self.0);
+        i64::from_le_bytes(*digest.as_ref().first_chunk().expect("it has 32"))
+    }
 }
 
 /// The same for one list after the other, of which many are as the one before: those cost a look.
 #[derive(Default)]
 pub struct OneByOne {
-    last: Vec<u8>,
+    last: List,
     number: i64,
-    next: Vec<u8>,
+    next: List,
 }
 
 impl OneByOne {
-    pub fn of<T: AsRef<str>>(&mut self, parts: impl IntoIterator<Item = T>) -> i64 {
-        self.next.clear();
-        write(&mut self.next, parts);
-        if self.last.is_empty() || self.next != self.last {
-            self.number = of_written(&self.next);
+    pub fn of(&mut self, write: impl FnOnce(&mut List)) -> i64 {
+        self.next.0.clear();
+        write(&mut self.next);
+        if self.last.0.is_empty() || self.next != self.last {
+            self.number = self.next.number();
             std::mem::swap(&mut self.last, &mut self.next);
         }
         self.number
     }
-}
-
-/// Each with its length, so that where one part ends and the next begins counts too.
-fn write<T: AsRef<str>>(text: &mut Vec<u8>, parts: impl IntoIterator<Item = T>) {
-    for part in parts {
-        let part = part.as_ref();
-        text.extend((part.len() as u64).to_le_bytes());
-        text.extend(part.as_bytes());
-    }
-}
-
-fn of_written(text: &[u8]) -> i64 {
-    let digest = digest(&SHA256, text);
-    i64::from_le_bytes(*digest.as_ref().first_chunk().expect("it has 32"))
 }
 
 #[cfg(test)]
@@ -76,7 +96,8 @@ mod tests {
         let mut one_by_one = OneByOne::default();
         let lists: [&[&str]; 8] = [&[], &["a", "b"], &["a", "b"], &["ab"], &["a"], &["a", "b"], &["a", "b", ""], &[]];
         for list in lists {
-            assert_eq!(one_by_one.of(list), of(list), "{list:?}");
+            let write = |to: &mut List| list.iter().for_each(|part| to.add(part));
+            assert_eq!(one_by_one.of(write), of(list), "{list:?}");
         }
     }
 }

@@ -1,13 +1,11 @@
 //! Which jobs are identical, so that one need not be queued twice: the same command with its arguments in order, the
 //! same conda or Python environment, the same folder. What it needs, its priority and its name do not count.
 
-use std::borrow::Cow;
-
 use nexus_api::command::Command;
 use nexus_api::jobs::JobSpec;
 use nexus_api::shell_words::{self, SPECIAL};
 
-use crate::digest;
+use crate::digest::List;
 
 /// Identical jobs have the same. Others hardly ever do: [`are_identical`] has the last word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,40 +17,44 @@ pub fn identity(spec: &JobSpec) -> Identity {
 
 /// Of a job that is as the spec says, but for its command.
 pub fn identity_with(spec: &JobSpec, command: &Command) -> Identity {
-    Identity(digest::of(parts(spec, command)))
+    Identity(list(spec, command).number())
 }
 
 pub fn are_identical(one: &JobSpec, other: &JobSpec) -> bool {
-    parts(one, &one.command) == parts(other, &other.command)
+    list(one, &one.command) == list(other, &other.command)
 }
 
 /// Everything that counts.
-fn parts<'a>(spec: &'a JobSpec, command: &'a Command) -> Vec<Cow<'a, str>> {
-    let mut parts = Vec::with_capacity(8);
-    parts.extend(
-        [Some(&spec.cwd), spec.conda.as_ref(), spec.venv.as_ref()].map(|part| part.map_or(Cow::from(""), Cow::from)),
-    );
-    // Added only where it is said: what was queued before this was known is found as ever.
-    parts.extend(spec.code.iter().map(|code| Cow::from(&code.content)));
-    match words(command) {
-        Ok(words) => parts.extend([Cow::from("words")].into_iter().chain(words)),
-        Err(text) => parts.extend([Cow::from("text"), Cow::from(text)]),
+fn list(spec: &JobSpec, command: &Command) -> List {
+    let mut list = List::default();
+    list.add(&spec.cwd);
+    for part in [&spec.conda, &spec.venv] {
+        list.add(part.as_deref().unwrap_or_default());
     }
-    parts
-}
-
-/// A text in which a shell sees nothing but words is those words: quotes and arguments apart mean the same. Any other
-/// is what it is, letter by letter.
-fn words(command: &Command) -> Result<Vec<Cow<'_, str>>, &str> {
+    // Added only where it is said: what was queued before this was known is found as ever.
+    spec.code.iter().for_each(|code| list.add(&code.content));
+    // A text in which a shell sees nothing but words is those words: quotes and arguments apart mean the same. Any other
+    // is what it is, letter by letter.
     match command {
-        Command::Argv(words) => Ok(words.iter().map(Cow::from).collect()),
+        Command::Argv(words) => add_words(&mut list, words),
         // A newline parts commands, where words are parted by blanks.
-        Command::Shell(text) if text.contains('\n') => Err(text),
+        Command::Shell(text) if text.contains('\n') => add_text(&mut list, text),
         Command::Shell(text) => match shell_words::split(text, SPECIAL) {
-            Ok(words) => Ok(words.into_iter().map(Cow::from).collect()),
-            Err(_) => Err(text),
+            Ok(words) => add_words(&mut list, &words),
+            Err(_) => add_text(&mut list, text),
         },
     }
+    list
+}
+
+fn add_words(list: &mut List, words: &[String]) {
+    list.add("words");
+    words.iter().for_each(|word| list.add(word));
+}
+
+fn add_text(list: &mut List, text: &str) {
+    list.add("text");
+    list.add(text);
 }
 
 #[cfg(test)]

@@ -1,20 +1,17 @@
 //! Which jobs have the same command, so that what was learned of one holds for the others: the same name, or the same
 //! words but for their numbers, in the same folder.
 
-use std::borrow::Cow;
-use std::iter::once;
-
 use nexus_api::command::Command;
 use nexus_api::jobs::JobSpec;
 use nexus_core::request::Same;
 
-use crate::digest;
+use crate::digest::{self, List};
 
 /// Stands for every number.
-const NUMBER: &str = "#";
+const NUMBER: &[u8] = b"#";
 
 pub fn same(spec: &JobSpec) -> Same {
-    Same(digest::of(parts(spec, &spec.command)))
+    OneByOne::default().same(spec, &spec.command)
 }
 
 /// Of many jobs that are as the spec says, but for their commands.
@@ -23,32 +20,33 @@ pub struct OneByOne(digest::OneByOne);
 
 impl OneByOne {
     pub fn same(&mut self, spec: &JobSpec, command: &Command) -> Same {
-        Same(self.0.of(parts(spec, command)))
+        Same(self.0.of(|list| write(list, spec, command)))
     }
 }
 
-fn parts<'a>(spec: &'a JobSpec, command: &'a Command) -> Vec<Cow<'a, str>> {
-    let cwd = once(Cow::from(&spec.cwd));
-    match (&spec.name, command) {
-        (Some(name), _) => vec!["name".into(), name.into()],
-        (None, Command::Shell(text)) => cwd.chain(text.split_whitespace().map(without_numbers)).collect(),
-        (None, Command::Argv(words)) => cwd.chain(words.iter().map(|word| without_numbers(word))).collect(),
+fn write(list: &mut List, spec: &JobSpec, command: &Command) {
+    if let Some(name) = &spec.name {
+        list.add("name");
+        return list.add(name);
+    }
+    list.add(&spec.cwd);
+    let mut add = |word: &str| list.add_pieces(|pieces| without_numbers(word, pieces));
+    match command {
+        Command::Shell(text) => text.split_whitespace().for_each(add),
+        Command::Argv(words) => words.iter().for_each(|word| add(word)),
     }
 }
 
 /// `--lr=1e-4` is `--lr=#`, `run12/v3` is `run#/v#`.
-fn without_numbers(word: &str) -> Cow<'_, str> {
-    if !word.contains(|letter: char| letter.is_ascii_digit()) {
-        return word.into();
-    }
-    let mut marked = String::with_capacity(word.len());
+fn without_numbers(word: &str, marked: &mut Vec<u8>) {
     let mut rest = word;
     while let Some(start) = rest.find(|letter: char| letter.is_ascii_digit()) {
-        marked.push_str(rest[..start].strip_suffix('-').filter(|before| is_sign(before)).unwrap_or(&rest[..start]));
-        marked.push_str(NUMBER);
+        let before = &rest[..start];
+        marked.extend(before.strip_suffix('-').filter(|before| is_sign(before)).unwrap_or(before).as_bytes());
+        marked.extend(NUMBER);
         rest = &rest[start + number_length(&rest[start..])..];
     }
-    (marked + rest).into()
+    marked.extend(rest.as_bytes());
 }
 
 /// Whether a dash after this is a sign: at the beginning of a value, not inside a name.
@@ -95,7 +93,9 @@ mod tests {
             ("é9日", "é#日"),
             ("1.", "#"),
         ] {
-            assert_eq!(without_numbers(word), marked, "{word}");
+            let mut written = Vec::new();
+            without_numbers(word, &mut written);
+            assert_eq!(str::from_utf8(&written), Ok(marked), "{word}");
         }
     }
 
@@ -103,6 +103,8 @@ mod tests {
     fn the_same_is_the_same_command_in_the_same_folder_or_the_same_name() {
         let spec = |text: &str, cwd: &str| JobSpec::new(Command::Shell(text.into()), cwd.into());
         let one = same(&spec("python train.py --lr 0.1 --seed 1", "/work"));
+        // Databases hold it.
+        assert_eq!(one, Same(1_181_973_992_595_865_152));
         assert_eq!(one, same(&spec("python  train.py --lr 3e-4 --seed 22", "/work")));
         assert_ne!(one, same(&spec("python train.py --lr 0.1 --seed 1", "/other")));
         assert_ne!(one, same(&spec("python eval.py --lr 0.1 --seed 1", "/work")));

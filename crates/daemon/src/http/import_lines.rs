@@ -10,6 +10,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use http_body::Body as _;
+use hyper::body::Buf;
 use nexus_api::import::{Import, Imported};
 use nexus_api::job_file::Entry;
 use nexus_api::problem::Problem;
@@ -153,7 +154,6 @@ impl BufRead for Arriving {
     }
 
     fn consume(&mut self, count: usize) {
-        // Of the bytes that were lent.
-        let _ = self.piece.split_to(count);
+        self.piece.advance(count);
     }
 }

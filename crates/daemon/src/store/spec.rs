@@ -97,7 +97,7 @@ impl NewSpec {
     /// `last`: the common part of one that comes with it, and is this one's too if it fits.
     pub fn of(spec: JobSpec, last: Option<&Arc<JobSpec>>) -> NewSpec {
         let JobSpec { command, out, rerun_of, params, .. } = &spec;
-        let (text, shown) = Lent { command, out, rerun_of, params }.after(command.text());
+        let (text, shown) = Lent { command, out, rerun_of, params }.behind_the_command();
         let common = match last.filter(|last| have_in_common(last, &spec)) {
             Some(last) => last.clone(),
             None => Arc::new(common(&spec)),
@@ -107,8 +107,8 @@ impl NewSpec {
 
     /// Of a job that has all but its command in common with others.
     pub fn like(common: Arc<JobSpec>, command: &Command) -> NewSpec {
-        let (text, shown) =
-            Lent { command, out: &None, rerun_of: &None, params: &BTreeMap::new() }.after(command.text());
+        let own = Lent { command, out: &None, rerun_of: &None, params: &BTreeMap::new() };
+        let (text, shown) = own.behind_the_command();
         NewSpec { common, rerun_of: None, text, shown }
     }
 
@@ -149,12 +149,20 @@ struct Lent<'a> {
 /// What is its own is written in a few more bytes than it is shown in.
 const A_LITTLE: usize = 48;
 
+/// Of quotes and a comma around each word.
+const AROUND: usize = 3;
+
 impl Lent<'_> {
-    /// As text behind another one, and where it begins.
-    fn after(&self, text: String) -> (String, usize) {
+    /// As text behind its command as shown, and where it begins.
+    fn behind_the_command(&self) -> (String, usize) {
+        let length = match self.command {
+            Command::Shell(text) => text.len(),
+            Command::Argv(words) => words.iter().map(|word| word.len() + AROUND).sum(),
+        };
+        let mut text = String::with_capacity(2 * length + A_LITTLE);
+        self.command.write_text(&mut text);
         let shown = text.len();
         let mut bytes = text.into_bytes();
-        bytes.reserve(shown + A_LITTLE);
         serde_json::to_writer(&mut bytes, self).expect("a spec is plain data");
         (String::from_utf8(bytes).expect("JSON is text"), shown)
     }
