@@ -241,8 +241,9 @@ fn a_run_that_was_announced_to_a_shim_that_dies_is_started_by_another_once() {
     for number in 1..=10 {
         let shim = shim_of(&stage, &format!("aaa.{number}"));
         let spec = announced(&stage, &format!("bbb.{number}"), "echo once >> count; exit 7");
+        let waiting = waiting_process_of(shim);
         shim.signal(libc::SIGSTOP);
-        waiting_process_of(shim).signal(libc::SIGSTOP);
+        waiting.signal(libc::SIGSTOP);
         stage.start(spec);
         shim.signal(libc::SIGKILL);
         assert_eq!(stage.end_of(&format!("bbb.{number}")).status, exited(7));
