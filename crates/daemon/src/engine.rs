@@ -409,7 +409,9 @@ impl Engine {
         }
         turn.batch.simulated = self.pool.simulated();
         turn.batch.log_dir.clone_from(&self.specs.log_dir);
-        let announced = self.announce(&turn.batch);
+        // While nothing may start there is nobody to begin what would be announced.
+        let rests = watch.rest_until.is_some_and(|at| at > clock::instant());
+        let announced = if rests { BTreeMap::new() } else { self.announce(&turn.batch) };
         if !turn.batch.is_empty()
             && let Err(error) = self.commit(&turn.batch)
         {
@@ -423,7 +425,7 @@ impl Engine {
         if turn.batch.events.contains(&Event::DiskFull { full: false }) {
             self.reserve.keep();
         }
-        if watch.rest_until.is_none_or(|at| at <= clock::instant()) {
+        if !rests {
             watch.rest_until = None;
             let effects = reconcile(&self.world, &mut watch.seen);
             self.act(effects, announced, watch);
