@@ -349,8 +349,6 @@ fn find_program(name: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use nexus_api::paths::Surroundings;
     use nexus_core::ids::MachineId;
 
@@ -368,13 +366,17 @@ mod tests {
     }
 
     fn run_spec_of(spec: JobSpec, visible: Visible, leased: &[u16], gpus: &[Gpu]) -> RunSpec {
+        run_spec_in(Env::new(), spec, visible, leased, gpus)
+    }
+
+    fn run_spec_in(env: Env, spec: JobSpec, visible: Visible, leased: &[u16], gpus: &[Gpu]) -> RunSpec {
         let config = Config { gpus: GpuConfig { visible, ..GpuConfig::default() }, ..Config::default() };
         let around = Surroundings { nexus_home: Some("/home/ann/.nexus".into()), ..Surroundings::default() };
         let home = Home::find(&around, |_| false).unwrap();
         let specs = RunSpecs::new(config, "/logs".into(), "/screens".into(), &home);
         let launch = Launch {
             spec,
-            env: Arc::default(),
+            env: env.into(),
             secrets: Env::new(),
             dir: "/logs/job_abc".into(),
             last_failure: None,
@@ -416,6 +418,27 @@ mod tests {
             assert_eq!(value("NEXUS_GPU_ID"), Some(numbers.join(",").as_str()), "{visible:?} {leased:?}");
             assert_eq!(spec.gpu_locks, locks, "{visible:?} {leased:?}");
         }
+    }
+
+    #[test]
+    fn what_a_run_is_told_stands_once_in_its_environment_whatever_its_submitter_has() {
+        let params = BTreeMap::from([("lr".to_string(), "0.1".to_string())]);
+        let asked = JobSpec { params, ..JobSpec::new(Command::Shell("true".into()), "/".into()) };
+        let of = |env: Env| run_spec_in(env, asked.clone(), Visible::Index, &[0], &[gpu(0, false)]).env;
+        let told = of(Env::new());
+        let other = |(name, _): (&str, &str)| (name.to_string(), "other".to_string());
+        let mut again: Vec<(String, String)> = of(told.iter().map(other).collect()).iter().map(owned).collect();
+        let mut told: Vec<(String, String)> = told.iter().map(owned).collect();
+        for all in [&mut again, &mut told] {
+            // Whoever submits says what terminal it is.
+            all.retain(|(name, _)| name != "TERM");
+            all.sort();
+        }
+        assert_eq!(again, told);
+    }
+
+    fn owned((name, value): (&str, &str)) -> (String, String) {
+        (name.into(), value.into())
     }
 
     #[test]
