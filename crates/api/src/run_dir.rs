@@ -240,6 +240,10 @@ pub struct Started {
     /// The command's own process; also its session.
     pub pid: u32,
     pub started_at_ms: i64,
+    /// The same in clock ticks since boot, as `shim_start`; 0 by a shim of before. A process with the command's pid that is much
+    /// younger is another.
+    #[serde(default)]
+    pub started_ticks: u64,
     pub cgroup: Option<PathBuf>,
     /// Where viewers of its terminal connect: the name of an abstract socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]

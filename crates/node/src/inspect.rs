@@ -186,6 +186,7 @@ mod tests {
             boot_id: "boot".into(),
             pid: 3,
             started_at_ms: 4,
+            started_ticks: 5,
             cgroup: None,
             terminal: None,
             screen: None,

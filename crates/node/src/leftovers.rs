@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::cgroup;
 use crate::processes::{self, Process, Stat};
 
-/// The command is forked right after its shim: a session leader much younger has got its pid later.
+/// A session leader that is so much younger than the begin of the run has got the command's pid later.
 const LEADER_TICKS: u64 = 3000;
 
 /// How long to wait for killed processes before looking again.
@@ -22,7 +22,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 pub struct Leftovers {
     setting: Vec<u8>,
     cgroup: Option<PathBuf>,
+    /// When its shim and its command began, in clock ticks.
     shim_start: u64,
+    begun: u64,
     /// The command's session, and whether its leader was seen: then the number means this session until it is empty.
     session: Option<u32>,
     session_is_known: bool,
@@ -35,6 +37,7 @@ impl Leftovers {
             setting,
             cgroup: started.and_then(|started| started.cgroup.clone()).or(cgroup),
             shim_start: started.map_or(0, |started| started.shim_start),
+            begun: started.map_or(0, |started| started.shim_start.max(started.started_ticks)),
             session: started.map(|started| started.pid),
             session_is_known: false,
         }
@@ -45,8 +48,8 @@ impl Leftovers {
         let own = std::process::id();
         let stats: Vec<Stat> = processes::all().into_iter().filter_map(processes::stat).collect();
         let leader = stats.iter().find(|stat| Some(stat.process.pid) == self.session);
-        self.session_is_known |= leader
-            .is_some_and(|leader| (self.shim_start..self.shim_start + LEADER_TICKS).contains(&leader.process.start));
+        let may_lead = self.shim_start..self.begun + LEADER_TICKS;
+        self.session_is_known |= leader.is_some_and(|leader| may_lead.contains(&leader.process.start));
         let grouped = self.cgroup.as_deref().map(cgroup::members).unwrap_or_default();
         let belongs = |stat: &Stat| {
             self.session_is_known && Some(stat.session) == self.session
@@ -107,24 +110,43 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    #[test]
-    fn only_the_processes_of_the_run_are_ended() {
-        let dir = format!("/leftovers/{}", std::process::id());
-        let mut own = Command::new("sleep").arg("60").env(RUN_DIR_VARIABLE, &dir).spawn().unwrap();
-        let mut other = Command::new("sleep").arg("60").env(RUN_DIR_VARIABLE, format!("{dir}0")).spawn().unwrap();
-        let started = Started {
+    /// Of a shim that is as old as the machine.
+    fn started(pid: u32, started_ticks: u64) -> Started {
+        Started {
             format: 1,
             run: "abc.1".into(),
             shim_pid: 1,
             shim_start: 1,
             boot_id: String::new(),
-            // A session whose leader is much younger than the shim: its pid was reused.
-            pid: processes::stat(std::process::id()).unwrap().session,
+            pid,
             started_at_ms: 0,
+            started_ticks,
             cgroup: None,
             terminal: None,
             screen: None,
-        };
+        }
+    }
+
+    #[test]
+    fn the_session_of_a_run_is_found_however_old_its_shim_was() {
+        let mut leader = Command::new("setsid").args(["sleep", "60"]).env_remove(RUN_DIR_VARIABLE).spawn().unwrap();
+        while processes::stat(leader.id()).unwrap().session != leader.id() {
+            std::thread::yield_now();
+        }
+        let of = |ticks| Leftovers::of(Path::new("/leftovers/none"), Some(&started(leader.id(), ticks)), None);
+        assert_eq!(of(1).find(), [], "it is much younger than the run");
+        assert_eq!(of(processes::ticks()).find().len(), 1);
+        assert!(of(processes::ticks()).end(|| false));
+        assert!(!leader.wait().unwrap().success());
+    }
+
+    #[test]
+    fn only_the_processes_of_the_run_are_ended() {
+        let dir = format!("/leftovers/{}", std::process::id());
+        let mut own = Command::new("sleep").arg("60").env(RUN_DIR_VARIABLE, &dir).spawn().unwrap();
+        let mut other = Command::new("sleep").arg("60").env(RUN_DIR_VARIABLE, format!("{dir}0")).spawn().unwrap();
+        // A session whose leader is much younger than the run: its pid was reused.
+        let started = started(processes::stat(std::process::id()).unwrap().session, 1);
         assert!(Leftovers::of(Path::new(&dir), Some(&started), None).end(|| false));
         assert!(!own.wait().unwrap().success());
         assert!(other.try_wait().unwrap().is_none(), "another run's process was ended");

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::time::{ClockId, clock_gettime};
 
 /// One process, told apart from a later one with the same pid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,6 +50,13 @@ pub fn send_signal(pidfd: impl AsFd, signal: i32) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// What the start of a process that begins now would be.
+pub fn ticks() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    // USER_HZ, which is the same for all programs on Linux.
+    now.tv_sec as u64 * 100 + now.tv_nsec as u64 / 10_000_000
 }
 
 /// The stat of a process, zombies included.

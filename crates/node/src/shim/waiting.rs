@@ -15,6 +15,7 @@ use super::folder::{Folder, Place};
 use super::ready::Prepared;
 use super::report::{IDLE, Line, Settled};
 use super::{Forked, Owed, SETTLED_WITHIN, Shim, now_ms};
+use crate::processes;
 
 /// A run that had the word while it waited.
 pub struct Waited {
@@ -48,7 +49,8 @@ impl Left {
     /// In the process that waits: the run is its own, if nobody else has it.
     fn begin(&mut self, place: &Place) {
         let (start, own) = (Instant::now(), getpid().as_raw_nonzero().get() as u32);
-        (self.started.pid, self.started.started_at_ms) = (own, now_ms());
+        let Started { pid, started_at_ms, started_ticks, .. } = &mut self.started;
+        (*pid, *started_at_ms, *started_ticks) = (own, now_ms(), processes::ticks());
         let text = serde_json::to_vec(&self.started).unwrap_or_default();
         self.began = matches!(place.mark(&text), Ok(true)).then_some(start);
     }
@@ -70,7 +72,7 @@ impl Shim<'_> {
         };
         let (shim, title) = (getpid(), format!("nexus: job {}", spec.run));
         let (cgroup, terminal) = (ready.group.dir().map(Path::to_owned), ready.viewers.name.clone());
-        let started = Started { cgroup, terminal, ..self.began(&spec.run, 0, 0) };
+        let started = Started { cgroup, terminal, ..self.began(&spec.run, 0, (0, 0)) };
         let mut left = Left { wrote: false, began: None, started };
         let mut word = || {
             if dies_with(shim) && has_word(&self.line, owed.as_ref(), &mut left.wrote) {

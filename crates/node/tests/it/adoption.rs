@@ -118,6 +118,7 @@ fn after_a_reboot_nobody_elses_process_is_touched() {
         boot_id: "another boot".into(),
         pid: bystander.id(),
         started_at_ms: 0,
+        started_ticks: stat.process.start,
         cgroup: None,
         terminal: None,
         screen: None,

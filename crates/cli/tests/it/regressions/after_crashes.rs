@@ -173,7 +173,10 @@ fn r26_a_reused_pid_is_no_running_job() {
         record["pid"] = json!(foreign.pid());
         if *id == same_boot {
             // Started long before: whoever has the pid now got it later.
-            record["shim_start"] = json!(foreign.start_ticks().saturating_sub(100_000));
+            for began in ["shim_start", "started_ticks"] {
+                assert!(record[began].is_u64(), "{began}");
+                record[began] = json!(foreign.start_ticks().saturating_sub(100_000));
+            }
         } else {
             record["shim_start"] = json!(foreign.start_ticks());
             record["boot_id"] = json!("a-boot-before-this-one");

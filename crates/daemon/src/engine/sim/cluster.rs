@@ -231,6 +231,7 @@ impl World {
             boot_id: "node".into(),
             pid: self.next_pid,
             started_at_ms: clock::now().0,
+            started_ticks: 0,
             cgroup: None,
             terminal: None,
             screen: None,
