@@ -291,17 +291,17 @@ impl From<RunSpec> for Of {
 }
 
 impl Shim<'_> {
-    /// Who watches the run, and where its command is.
-    fn began(&self, run: &str, pid: u32, (started_at_ms, started_ticks): (i64, u64)) -> Started {
+    /// Who watches the run. Of its command nothing is known yet.
+    fn watching(&self, run: &str) -> Started {
         Started {
             format: FORMAT,
             run: run.to_owned(),
             shim_pid: std::process::id(),
             shim_start: self.start,
             boot_id: self.known.boot_id.clone(),
-            pid,
-            started_at_ms,
-            started_ticks,
+            pid: 0,
+            started_at_ms: 0,
+            started_ticks: 0,
             cgroup: None,
             terminal: None,
             screen: None,
@@ -321,13 +321,16 @@ impl Shim<'_> {
         let mut ready = ready.map_or_else(|| self.ready(spec), Ok)?;
         let script = spec.script.as_deref().map(|text| Script::write(folder.path(), text)).transpose()?;
         let session = spec.screen.as_ref().map(|wanted| Session::open(wanted, spec, &mut ready.viewers)).transpose()?;
-        let (start, started) = (Instant::now(), (now_ms(), processes::ticks()));
+        let (start, started_at_ms, started_ticks) = (Instant::now(), now_ms(), processes::ticks());
         let child = ready.command.fork(&ready.streams, &ready.group)?;
         let started = Started {
+            pid: child.pid,
+            started_at_ms,
+            started_ticks,
             cgroup: child.cgroup.clone(),
             terminal: ready.viewers.name.clone(),
             screen: session.as_ref().map(|session| session.told.clone()),
-            ..self.began(&spec.run, child.pid, started)
+            ..self.watching(&spec.run)
         };
         // The blanks it goes over are on the disk already; should it fail all the same, the job runs on and the
         // service has its pid by message.

@@ -51,7 +51,8 @@ impl Left {
         let (start, own) = (Instant::now(), getpid().as_raw_nonzero().get() as u32);
         let Started { pid, started_at_ms, started_ticks, .. } = &mut self.started;
         (*pid, *started_at_ms, *started_ticks) = (own, now_ms(), processes::ticks());
-        let text = serde_json::to_vec(&self.started).unwrap_or_default();
+        // Then the shim begins it, as any other.
+        let Ok(text) = serde_json::to_vec(&self.started) else { return };
         self.began = matches!(place.mark(&text), Ok(true)).then_some(start);
     }
 }
@@ -72,7 +73,7 @@ impl Shim<'_> {
         };
         let (shim, title) = (getpid(), format!("nexus: job {}", spec.run));
         let (cgroup, terminal) = (ready.group.dir().map(Path::to_owned), ready.viewers.name.clone());
-        let started = Started { cgroup, terminal, ..self.began(&spec.run, 0, (0, 0)) };
+        let started = Started { cgroup, terminal, ..self.watching(&spec.run) };
         let mut left = Left { wrote: false, began: None, started };
         let mut word = || {
             if dies_with(shim) && has_word(&self.line, owed.as_ref(), &mut left.wrote) {
