@@ -33,6 +33,11 @@ const PATIENCE: Duration = Duration::from_millis(100);
 const LOOKS: usize = 3;
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
+/// How often the kernel's list is read for a lock that may have been left out of it, and how long a list is all there:
+/// a line less than the smallest page.
+const READS: usize = 4;
+const SURELY_ONE_PAGE: usize = 4096 - 256;
+
 /// How often a lock file that was removed before it could be locked is made again.
 const ATTEMPTS: usize = 10;
 
@@ -155,7 +160,7 @@ impl Locks {
         let folder = self.open_folder().ok()?;
         let file = open_file(&folder, &file_name(uuid)).ok()?;
         let stat = fstat(&file).ok()?;
-        let locks = read_locks();
+        let locks = list_with(&stat, read_locks);
         // In another pid namespace than the first the list leaves out what processes elsewhere hold.
         let whole = locks.as_deref().filter(|_| processes::are_all_seen());
         if whole.is_some_and(|locks| listed(locks, &stat).is_empty()) || !is_locked(&file) {
@@ -303,7 +308,21 @@ fn is_locked(file: &File) -> bool {
     true
 }
 
-/// None where the kernel's list cannot be read.
+/// The kernel's list, with the locks on this file if there are any; None where it cannot be read.
+///
+/// It comes a page at a time, and goes on by number: a lock that ends between two pages moves those after it up by one,
+/// and the first of the next page is left out. What is missing in a list of several pages is looked for again.
+fn list_with(stat: &Stat, mut read: impl FnMut() -> Option<String>) -> Option<String> {
+    let mut list = read()?;
+    for _ in 1..READS {
+        if list.len() < SURELY_ONE_PAGE || !listed(&list, stat).is_empty() {
+            break;
+        }
+        list = read()?;
+    }
+    Some(list)
+}
+
 fn read_locks() -> Option<String> {
     std::fs::read_to_string("/proc/locks").ok()
 }
@@ -366,6 +385,24 @@ mod tests {
         stat.st_ino = 234;
         assert_eq!(holder_in(locks, &stat), None);
         assert_eq!(holder_in("", &stat), None);
+    }
+
+    #[test]
+    fn a_lock_that_a_long_list_left_out_is_looked_for_again() {
+        // SAFETY: the structure holds numbers only.
+        let mut stat: Stat = unsafe { std::mem::zeroed() };
+        (stat.st_dev, stat.st_ino) = (libc::makedev(8, 17), 1234);
+        let others = "1: FLOCK  ADVISORY  WRITE 9 08:11:9 0 EOF\n".repeat(100);
+        let whole = format!("{others}2: FLOCK  ADVISORY  WRITE 4312 08:11:1234 0 EOF\n");
+        let found_in = |lists: &[&str]| {
+            let mut left = lists.iter().map(|list| list.to_string());
+            let list = list_with(&stat, || left.next()).unwrap();
+            (holder_in(&list, &stat), left.len())
+        };
+        assert_eq!(found_in(&[&others, &others, &whole, ""]), (Some(4312), 1));
+        assert_eq!(found_in(&[&others[..2000], &whole]), (None, 1), "one page is all there is");
+        assert_eq!(found_in(&[&whole, ""]), (Some(4312), 1));
+        assert_eq!(found_in(&[&others, &others, &others, &others, &whole]), (None, 1), "it ends");
     }
 
     #[test]
