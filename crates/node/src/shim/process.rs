@@ -6,6 +6,8 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+#[cfg(target_arch = "x86_64")]
+use std::sync::Once;
 
 /// Whether [`clone`] is more than a fork here.
 const SHARES_MEMORY: bool = cfg!(target_arch = "x86_64");
@@ -14,17 +16,27 @@ const SHARES_MEMORY: bool = cfg!(target_arch = "x86_64");
 #[cfg(target_arch = "x86_64")]
 const STACK_BYTES: usize = 64 << 10;
 
+/// What nobody may touch below it: one that grows too large ends its process, and does not write over what lies there.
+#[cfg(target_arch = "x86_64")]
+const GUARD_BYTES: usize = 4 << 10;
+
 /// One is enough: whoever starts a child stands still until it needs no stack of ours any more.
 #[cfg(target_arch = "x86_64")]
-#[repr(align(16))]
-struct Stack(UnsafeCell<[u8; STACK_BYTES]>);
+#[repr(C, align(4096))]
+struct Stack {
+    guard: UnsafeCell<[u8; GUARD_BYTES]>,
+    stack: UnsafeCell<[u8; STACK_BYTES]>,
+}
 
 // SAFETY: only the child writes to it, while the one thread of this process stands still.
 #[cfg(target_arch = "x86_64")]
 unsafe impl Sync for Stack {}
 
 #[cfg(target_arch = "x86_64")]
-static STACK: Stack = Stack(UnsafeCell::new([0; STACK_BYTES]));
+static STACK: Stack = Stack { guard: UnsafeCell::new([0; GUARD_BYTES]), stack: UnsafeCell::new([0; STACK_BYTES]) };
+
+#[cfg(target_arch = "x86_64")]
+static IS_GUARDED: Once = Once::new();
 
 type Child<'a> = &'a mut dyn FnMut() -> Never;
 
@@ -93,8 +105,13 @@ extern "C" fn enter(child: *mut c_void) -> ! {
 
 #[cfg(target_arch = "x86_64")]
 unsafe fn clone(arguments: &mut libc::clone_args, child: *mut c_void) -> i64 {
+    IS_GUARDED.call_once(|| {
+        // Where it cannot be had the stack is as good as it is.
+        // SAFETY: whole pages of our own, which nothing is ever read from or written to.
+        let _ = unsafe { libc::mprotect(STACK.guard.get().cast(), GUARD_BYTES, libc::PROT_NONE) };
+    });
     arguments.flags |= (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
-    arguments.stack = STACK.0.get() as u64;
+    arguments.stack = STACK.stack.get() as u64;
     arguments.stack_size = STACK_BYTES as u64;
     let result;
     // SAFETY: the child has a stack of its own and never comes back to this one's; nothing here is freed before it has
@@ -129,5 +146,44 @@ unsafe fn clone(arguments: &mut libc::clone_args, child: *mut c_void) -> i64 {
         0 => enter(child),
         -1 => -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)),
         pid => pid,
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    use super::*;
+
+    fn ended(pid: u32) -> ExitStatus {
+        let mut status = 0;
+        // SAFETY: waits for a child of ours.
+        assert_eq!(unsafe { libc::waitpid(pid as i32, &raw mut status, 0) }, pid as i32);
+        ExitStatus::from_raw(status)
+    }
+
+    /// Takes so many KiB of the stack at least.
+    #[inline(never)]
+    fn deep(kib: usize) -> u64 {
+        let room = std::hint::black_box([1u8; 1 << 10]);
+        let below = if kib > 1 { deep(kib - 1) } else { 0 };
+        below + u64::from(std::hint::black_box(&room)[kib % room.len()])
+    }
+
+    #[test]
+    fn a_child_whose_stack_is_used_up_ends_by_itself() {
+        let child = |kib: usize| {
+            let mut run = move || -> Never {
+                let status = i32::from(deep(kib) != kib as u64);
+                // SAFETY: ends this process alone.
+                unsafe { libc::_exit(status) }
+            };
+            // SAFETY: the child frees nothing. Other threads there are, and they touch nothing that it touches.
+            ended(unsafe { start_shared(None, &mut run) }.unwrap())
+        };
+        assert_eq!(child(16).code(), Some(0));
+        assert_eq!(child(128).signal(), Some(libc::SIGSEGV));
+        assert_eq!(child(16).code(), Some(0), "and the next is as good as any");
     }
 }
