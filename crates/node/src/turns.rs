@@ -5,7 +5,7 @@
 use std::io;
 use std::time::Duration;
 
-/// Shims have those of everybody: with shorter ones too, a thousand empty jobs took an eighth longer.
+/// Shims have those of everybody: with shorter ones too, a thousand empty jobs took a seventh longer.
 const DECIDING: Duration = Duration::from_micros(100);
 
 /// For this thread, and nothing that it starts. Where the kernel does not let it, decisions come later.
