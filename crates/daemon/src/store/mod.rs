@@ -41,6 +41,7 @@ use nexus_api::env::Env;
 use nexus_api::jobs::State;
 use nexus_api::problem::Problem;
 use nexus_core::ids::{JobId, RunId};
+use nexus_node::memory;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction};
 
@@ -95,6 +96,10 @@ const CACHE_KIB: i64 = 16 << 10;
 /// so many pages: then a commit has to.
 const COMMITS_TOGETHER: u32 = 64;
 const LOG_PAGES: i64 = 4_000;
+
+/// So many commits leave megabytes that nobody holds, in pieces: what is free amid what is not goes back to the machine only
+/// when it is told to.
+const COMMITS_OF_MEMORY: u32 = 256;
 
 /// How long one connection waits for another's lock.
 const BUSY_PATIENCE: Duration = Duration::from_secs(10);
@@ -167,8 +172,10 @@ pub struct Store {
     ahead: Option<(RunId, Launch)>,
     /// A secret was deleted: its bytes may still be in the WAL.
     secrets_dropped: bool,
-    /// Since the WAL was written back.
+    /// Commits since the WAL was written back.
     commits: u32,
+    /// Commits since memory was given back.
+    unreturned: u32,
     /// Of the next commit.
     begun: Option<begin::Begun>,
 }
@@ -207,6 +214,7 @@ impl Store {
             ahead: None,
             secrets_dropped,
             commits: 0,
+            unreturned: 0,
             begun: None,
         };
         store.clear_leftovers();
@@ -274,7 +282,7 @@ impl Store {
 
     /// Whether quiet is of no use to it.
     pub fn is_tidy(&self) -> bool {
-        !self.secrets_dropped && self.room_since.is_none()
+        !self.secrets_dropped && self.room_since.is_none() && self.unreturned < COMMITS_OF_MEMORY
     }
 
     /// What can wait until nobody else does.
@@ -284,6 +292,10 @@ impl Store {
         }
         // Memory that is kept in vain is no error.
         let _ = self.make_room(false);
+        if self.unreturned >= COMMITS_OF_MEMORY {
+            memory::give_back();
+            self.unreturned = 0;
+        }
     }
 
     /// For a moment in which nobody waits for a commit.
@@ -431,5 +443,32 @@ mod tests {
             }
             assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
         }
+    }
+
+    #[cfg(target_env = "gnu")]
+    #[test]
+    fn quiet_after_much_gives_free_memory_back() {
+        let resident_kib = || {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+            line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::open(&dir.path().join("nexus.db"), false).unwrap();
+        // 40 MiB that are free amid what is not.
+        let mut pieces: Vec<Option<Vec<u8>>> = (0..10_240).map(|_| Some(vec![1; 4 << 10])).collect();
+        pieces.iter_mut().enumerate().for_each(|(at, piece)| drop(piece.take_if(|_| at % 64 != 0)));
+        let much = resident_kib();
+        let mut commit = |times: u32| {
+            for number in 0..times {
+                store.commit(&Batch { meta: vec![("seen", number.to_string())], ..Batch::default() }).unwrap();
+            }
+            let wants_quiet = !store.is_tidy();
+            store.tidy_up();
+            (wants_quiet, store.is_tidy(), resident_kib() < much - (30 << 10))
+        };
+        assert_eq!(commit(10), (false, true, false));
+        assert_eq!(commit(COMMITS_OF_MEMORY), (true, true, true));
+        drop(pieces);
     }
 }

@@ -166,6 +166,7 @@ impl Store {
         self.next_n = next_n;
         self.live.follow(&live);
         self.commits += 1;
+        self.unreturned += 1;
         self.secrets_dropped |= secrets_dropped;
         // Secrets do not outlive their job in memory either.
         self.ahead.take_if(|(run, _)| !batch.is_of_runs() || batch.ends(run.job));
