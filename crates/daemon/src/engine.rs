@@ -72,7 +72,7 @@ const DISK_AGAIN: Duration = Duration::from_secs(2);
 /// Where it is only asked, the engine looks after everything else this often: a disk that fills up is noticed.
 const LOOK_AGAIN: Duration = Duration::from_millis(if cfg!(test) { 0 } else { 500 });
 
-/// Quiet for this long, the engine cleans up behind deleted secrets and many new jobs.
+/// Quiet for this long, the engine cleans up behind deleted secrets, many new jobs and many commits.
 const IDLE: Duration = Duration::from_millis(300);
 
 /// Where it is never quiet, it does so after this long.

@@ -129,7 +129,7 @@ impl Store {
             memory::keep();
         } else {
             self.db.execute_batch("PRAGMA shrink_memory")?;
-            memory::give_back();
+            self.give_memory_back();
         }
         Ok(())
     }

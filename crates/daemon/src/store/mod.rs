@@ -293,9 +293,13 @@ impl Store {
         // Memory that is kept in vain is no error.
         let _ = self.make_room(false);
         if self.unreturned >= COMMITS_OF_MEMORY {
-            memory::give_back();
-            self.unreturned = 0;
+            self.give_memory_back();
         }
+    }
+
+    fn give_memory_back(&mut self) {
+        memory::give_back();
+        self.unreturned = 0;
     }
 
     /// For a moment in which nobody waits for a commit.
