@@ -118,6 +118,28 @@ pub enum Problem {
         path: String,
         error: String,
     },
+    /// The database file is damaged. The service takes no jobs and starts none until another database is in its place.
+    DatabaseDamaged {
+        path: String,
+        error: String,
+        /// The newest copy made by `nexus backup`, if there is one.
+        #[serde(default)]
+        backup: Option<String>,
+    },
+    /// The database file is missing or empty, and folders of jobs show that there was one.
+    DatabaseMissing {
+        path: String,
+        /// The folder with the logs of those jobs.
+        logs: String,
+        jobs: u64,
+        /// The newest copy made by `nexus backup`, if there is one.
+        #[serde(default)]
+        backup: Option<String>,
+    },
+    /// It can only be done while no service runs.
+    ServiceRuns {
+        home: String,
+    },
     NewerDatabase {
         path: String,
         format: u32,
@@ -234,6 +256,11 @@ impl Problem {
             Problem::BadField { field, value, .. } => format!("{field} cannot be {value}"),
             Problem::DiskFull { .. } => "the disk is full, and nothing was done".into(),
             Problem::Database { .. } => "the database could not be used".into(),
+            Problem::DatabaseDamaged { .. } => "the database is damaged: nexus takes no jobs and starts none".into(),
+            Problem::DatabaseMissing { .. } => {
+                "the database is gone, and nexus does not begin a new one by itself".into()
+            }
+            Problem::ServiceRuns { home } => format!("a service runs in {home}"),
             Problem::NewerDatabase { .. } => "the database was made by a newer nexus".into(),
             Problem::OtherHost { .. } => "this home belongs to another machine".into(),
             Problem::HomeUnusable { path, .. } => format!("nexus cannot keep its files in {path}"),
@@ -279,6 +306,13 @@ impl Problem {
             | Problem::NoWeb { error, .. }
             | Problem::Internal { error } => error.clone(),
             Problem::Database { path, error } => format!("{path}: {error}"),
+            Problem::DatabaseDamaged { path, error, .. } => {
+                format!("{path}: {error}; running jobs go on, and their folders keep how they end")
+            }
+            Problem::DatabaseMissing { path, logs, jobs, .. } => {
+                let jobs = if *jobs == 1 { "1 job".to_string() } else { format!("{jobs} jobs") };
+                format!("{path} is missing or empty, and {logs} has the logs of {jobs}")
+            }
             Problem::MachineExists { address, .. } => match address {
                 Some(address) => format!("its address is {address}"),
                 None => "it is the service's own host".into(),
@@ -309,6 +343,7 @@ impl Problem {
             Problem::DiskFull { path, free_bytes } => {
                 format!("{path} has {} KiB free; no new jobs are taken, running ones go on", free_bytes / 1024)
             }
+            Problem::ServiceRuns { .. } => "this can be done only while none runs".into(),
             Problem::NewerDatabase { path, format, known } => {
                 format!("{path} has format {format}, this nexus knows up to {known}")
             }
@@ -367,6 +402,7 @@ impl Problem {
             Problem::BadCommand { .. } => "put it into a script and queue that: nexus add bash script.sh".into(),
             Problem::NoSuchFolder { .. } => "--cwd DIR names another".into(),
             Problem::DiskFull { .. } => "make room, then try again".into(),
+            Problem::ServiceRuns { .. } => "nexus stop --keep-jobs, then try again; running jobs go on".into(),
             Problem::NewerDatabase { .. } => "use the newer nexus, or another NEXUS_HOME".into(),
             Problem::OtherHost { .. } => {
                 "set NEXUS_HOME to a folder of this machine; if the machine was only renamed: nexus start --adopt-home"
@@ -388,6 +424,16 @@ impl Problem {
             Problem::NoWeb { .. } => "nexus web --port N takes another port".into(),
             Problem::NoScreen { .. } => "nexus attach service shows the same without screen".into(),
             Problem::Database { .. } => "nexus doctor".into(),
+            Problem::DatabaseDamaged { backup, .. } => match backup {
+                Some(backup) => format!("nexus stop; nexus backup restore   (puts back {backup})"),
+                None => "there is no backup; nexus stop; nexus start --new-database   (begins with an empty database, keeps the damaged file)".into(),
+            },
+            Problem::DatabaseMissing { backup, .. } => match backup {
+                Some(backup) => format!(
+                    "nexus backup restore   (puts back {backup}), or nexus start --new-database   (begins with an empty database)"
+                ),
+                None => "move the file back if you moved it, or nexus start --new-database   (begins with an empty database)".into(),
+            },
             Problem::BadSelector { .. } => "nexus help selectors".into(),
             _ => return None,
         })

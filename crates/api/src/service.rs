@@ -8,6 +8,7 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::amount::GpuAmount;
 use crate::jobs::Job;
 use crate::machines::InPool;
+use crate::problem::Told;
 use crate::run_dir::ScreenSession;
 
 /// `GET /v1/service`
@@ -49,6 +50,9 @@ pub struct Service {
     /// Lines of `jobs.txt` that were not taken, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs_file_refused: Vec<String>,
+    /// Why the database cannot be used. Until it can, the service takes no jobs, starts none, and changes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<Told>,
 }
 
 /// `GET /v1/status`: everything of the status view in one answer.
@@ -67,6 +71,9 @@ pub struct Status {
     /// Starting and running jobs.
     pub active: Vec<Job>,
     pub disk_free_bytes: u64,
+    /// Why the database cannot be used. Until it can, the service takes no jobs, starts none, and changes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<Told>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

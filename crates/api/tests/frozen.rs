@@ -358,6 +358,9 @@ fn number_of(problem: &Problem) -> u32 {
         Problem::OwnMachine => 40,
         Problem::Unreachable { .. } => 41,
         Problem::NobodyToTell => 42,
+        Problem::DatabaseDamaged { .. } => 43,
+        Problem::DatabaseMissing { .. } => 44,
+        Problem::ServiceRuns { .. } => 45,
     }
 }
 

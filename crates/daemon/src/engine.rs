@@ -22,6 +22,7 @@ mod sweep;
 mod tags;
 mod taken;
 mod turn;
+mod unusable;
 mod variables;
 
 use std::borrow::Cow;
@@ -55,10 +56,12 @@ use crate::readings::Readings;
 use crate::results::Copier;
 use crate::service_log::{Level, Line, ServiceLog};
 use crate::store::{Batch, NewRow, Store, StoreError};
+use crate::trouble::Trouble;
 use crate::{clock, home};
 use gpus::Watched;
 use machines::Asked;
 use turn::Turn;
+use unusable::Unusable;
 
 /// Inputs that share one transaction at most.
 const BATCH_LIMIT: usize = 4096;
@@ -128,6 +131,8 @@ pub struct Engine {
     /// On other machines, of forgotten jobs.
     pub remnants: Remnants,
     pub teller: Teller,
+    /// The same for those who answer clients.
+    pub trouble: Arc<Trouble>,
 }
 
 /// Beside the World, and lost with the process.
@@ -142,6 +147,10 @@ struct Watch {
     finished_at: Option<Instant>,
     /// Runs looked for that are known to have run: not to find them means that they are lost.
     missing: BTreeSet<RunId>,
+    /// The database cannot be used.
+    unusable: Option<Unusable>,
+    /// A reader of the database found it damaged, which a check of the whole confirmed.
+    damage: Option<Problem>,
 }
 
 impl Engine {
@@ -156,6 +165,7 @@ impl Engine {
             };
             self.round(first, &mut watch);
         }
+        // A damaged database says that it has none, and is left as it is.
         if self.store.has_leftovers() {
             self.store.clear_leftovers();
         }
@@ -173,6 +183,8 @@ impl Engine {
             tidied: Vec::new(),
             finished_at: None,
             missing: BTreeSet::new(),
+            unusable: None,
+            damage: None,
         };
         self.log.write(&["Service started".into()]);
         self.teller.follow(&self.specs.config.notify, &self.world);
@@ -189,6 +201,9 @@ impl Engine {
 
     /// One turn of the loop: with a message, or since it is time.
     fn round(&mut self, first: Option<Message>, watch: &mut Watch) {
+        if watch.unusable.is_some() {
+            return self.wait_for_database(first, watch);
+        }
         let mut turn = Turn { is_due: first.is_none() || self.is_due(watch), ..Turn::default() };
         match first {
             Some(message) => self.take(message, &mut turn, watch),
@@ -197,7 +212,11 @@ impl Engine {
         self.take_waiting(&mut turn, watch);
         if turn.is_due {
             self.linger(&mut turn, watch);
+            watch.damage = watch.damage.take().or(turn.damage.take());
             self.finish(turn, watch);
+        }
+        if let Some(problem) = watch.damage.take() {
+            return self.gives_up(problem, self.world.stopping(), watch);
         }
         // Whoever waited for this turn has been told.
         self.clear_overdue(watch);
@@ -250,6 +269,9 @@ impl Engine {
     /// How long nothing may come before there is something to do.
     fn patience(&self, watch: &Watch) -> Duration {
         let never = Duration::from_secs(3600);
+        if let Some(unusable) = &watch.unusable {
+            return unusable.patience(never);
+        }
         let wake = self.world.next_wake().map_or(never, |at| at.since(clock::now()));
         let rest = watch.rest_until.map_or(never, |at| at.saturating_duration_since(clock::instant()));
         let idle = if self.store.is_tidy() { never } else { IDLE };
@@ -321,6 +343,7 @@ impl Engine {
                 self.simulate_gpus(count, turn, watch);
                 turn.answer(reply, Ok(()));
             }
+            Message::Damaged(problem) => watch.damage = Some(problem),
             Message::Looked { until } => turn.batch.meta.push(("looked_at", until.0.to_string())),
         }
     }
@@ -449,50 +472,6 @@ impl Engine {
                 self.store.commit(batch)
             }
             done => done,
-        }
-    }
-
-    /// The commit failed: callers hear it, and what is on disk is the truth.
-    fn fall_back(&mut self, error: StoreError, turn: Turn, watch: &mut Watch) {
-        let problem = error.problem();
-        // A stop that failed did not happen either.
-        let stopping = self.world.stopping() && !turn.batch.events.contains(&Event::Stopping);
-        self.leaves_jobs &= stopping;
-        self.log.write(&turn.lines);
-        self.log.write(&[Line::error(&problem)]);
-        self.store.forget_launched();
-        if let Some(here) = self.pool.member(MachineId::LOCAL) {
-            here.backend.withdraw();
-        }
-        self.world = self.restored();
-        self.members_again();
-        if stopping {
-            self.world.record(&Event::Stopping);
-        }
-        watch.seen = Seen::default();
-        watch.narrator = Narrator::of(&self.world, &self.pool.names);
-        watch.rest_until = Some(clock::instant() + AFTER_FAILURE);
-        for reply in turn.replies {
-            reply(Err(problem.clone()));
-        }
-        turn.questions.into_iter().for_each(|question| self.reply(question));
-    }
-
-    /// The World as it is on disk, however long the disk takes to be readable again.
-    fn restored(&mut self) -> World {
-        loop {
-            let restored =
-                self.store.restore().and_then(|world| Ok((world, self.store.variables_set()?, self.store.names()?)));
-            match restored {
-                Ok((world, variables, names)) => {
-                    (self.variables, self.pool.names) = (variables, names);
-                    return world;
-                }
-                Err(error) => {
-                    self.log.write(&[Line::error(error.problem())]);
-                    std::thread::sleep(AFTER_FAILURE);
-                }
-            }
         }
     }
 

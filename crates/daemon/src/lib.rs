@@ -4,6 +4,7 @@
 
 pub mod activation;
 mod backend;
+mod backups;
 mod checks;
 mod clock;
 pub mod config;
@@ -31,6 +32,7 @@ mod own_env;
 mod pool;
 mod queue_edit;
 mod readings;
+mod recovery;
 mod reload;
 mod results;
 mod retention;
@@ -44,6 +46,7 @@ mod start;
 mod state_file;
 mod store;
 mod text_file;
+mod trouble;
 mod view;
 mod watch_file;
 mod web;
@@ -51,6 +54,7 @@ mod words;
 mod workplace;
 
 pub use digest::of_file as file_digest;
+pub use recovery::{DatabaseState, begin_anew, check_database};
 pub use start::{Options, check_config, run};
 
 /// Readers of bytes from outside that are nobody's but this crate's: for `fuzz` and the tests beside it.

@@ -43,8 +43,9 @@ use crate::service_log::{Level, Limits, Line, ServiceLog};
 use crate::service_screen::ServiceScreen;
 use crate::state_file::{StateFile, View};
 use crate::store::{Readers, Store};
+use crate::trouble::Trouble;
 use crate::web::Web;
-use crate::{clock, retention, watch_file};
+use crate::{clock, recovery, retention, watch_file};
 
 /// Threads that read the database for clients; more would only stand in each other's way.
 const READING_THREADS: usize = 8;
@@ -127,6 +128,7 @@ struct Parts {
     copier: Copier,
     lines: Arc<Lines>,
     notices: Arc<Notices>,
+    trouble: Arc<Trouble>,
 }
 
 /// Where screen sessions are if screen's own folder cannot be used: their sockets need a short path as well.
@@ -152,11 +154,12 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     let mut config = settings.config.clone();
     overrides.over(&mut config);
     let (models, models_line) = models(&overrides, config.models_file.as_deref())?;
+    let log_dir = config.log_dir.clone().unwrap_or_else(|| home.default_log_dir());
+    recovery::refuse_if_missing(home, &log_dir)?;
     let store = Store::open(&home.database(), home.network).map_err(|error| error.problem())?;
     let host = nexus_node::home::hostname();
     own_host(&store, home, &host, options.adopt_home)?;
     let simulated = simulated_gpus(&store, options)?;
-    let log_dir = config.log_dir.clone().unwrap_or_else(|| home.default_log_dir());
     let log = open_logs(home, &log_dir, &config)?;
     let world = store.restore().map_err(|error| error.problem())?;
     let variables = store.variables_set().map_err(|error| error.problem())?;
@@ -174,6 +177,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     let (session, jobs_file) = (config.session, config.jobs_file.clone().unwrap_or_else(|| home.default_jobs_file()));
     let (events, readings) = (Arc::new(Events::new(clock::now())), Arc::new(Readings::new()));
     let metrics = Arc::new(Metrics::new());
+    let trouble: Arc<Trouble> = Arc::default();
     let (teller, notices) = open_notices(home, &log_dir, &host, to_engine.clone())?;
     let engine = Engine {
         inbox,
@@ -196,6 +200,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         variables,
         remnants: Remnants::read(&store).map_err(|error| error.problem())?,
         teller,
+        trouble: trouble.clone(),
         store,
     };
     Ok(Parts {
@@ -214,6 +219,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         copier,
         lines,
         notices: Arc::new(notices),
+        trouble,
     })
 }
 
@@ -414,10 +420,12 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         copier: parts.copier,
         lines: parts.lines,
         notices: parts.notices,
+        trouble: parts.trouble,
         web: Web::new(home, &parts.host),
         user_home: user_home(),
     });
     watch_config(home, &app);
+    http::watch_database(&app);
     let ended = engine_thread(parts.engine);
     let (close, closed) = oneshot::channel::<()>();
     begin_beside(&app).await;

@@ -1,5 +1,6 @@
 //! `nexus doctor`: is all well, and if not, what mends it.
 
+mod database;
 mod login;
 
 use std::os::unix::fs::MetadataExt;
@@ -60,7 +61,7 @@ pub async fn run(args: DoctorArgs, app: &App) -> Result<ExitCode, CliError> {
         home_check(&app.home),
         config_check(config),
         disk_check(&app.home),
-        database_check(&app.home, service.as_ref()),
+        database::check(&app.home, service.as_ref()),
         containment_check(service.as_ref()),
         memory_check(service.as_ref()),
         program_check("bash", "commands run in sh instead", "install bash"),
@@ -171,20 +172,6 @@ fn disk_check(home: &Home) -> Finding {
         0..NO_DISK_BYTES => found(name, Level::Bad, says, mend),
         NO_DISK_BYTES..LITTLE_DISK_BYTES => found(name, Level::Warn, says, mend),
         _ => found(name, Level::Ok, says, None),
-    }
-}
-
-fn database_check(home: &Home, service: Option<&Service>) -> Finding {
-    let expected = if home.network { "rollback" } else { "wal" };
-    let mode = service.map_or(expected, |service| service.database.as_str());
-    match mode {
-        "wal" => found("database", Level::Ok, "write-ahead log, on a local disk", None),
-        mode => found(
-            "database",
-            Level::Warn,
-            format!("{mode} mode: the home is on a network file system"),
-            Some("NEXUS_HOME on a local disk is faster and safer"),
-        ),
     }
 }
 

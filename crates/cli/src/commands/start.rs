@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use nexus_api::problem::Problem;
 use nexus_api::values::gpu_list;
 use nexus_daemon::config::{NotChanged, Overrides};
 
@@ -32,6 +33,9 @@ pub struct StartArgs {
     /// Takes over a home that was made under another host name
     #[arg(long)]
     pub adopt_home: bool,
+    /// Begins with an empty database where the old one is damaged or gone; what is left of the old one is kept
+    #[arg(long)]
+    pub new_database: bool,
     /// GPUs to use: the first N, a list as in 0-2,5, or all (gpus.use)
     #[arg(long, value_name = "N|LIST", allow_hyphen_values = true)]
     pub gpus: Option<String>,
@@ -71,6 +75,9 @@ pub async fn run(args: StartArgs, app: &App) -> Result<ExitCode, CliError> {
     for (option, _) in needless.iter().filter(|(_, given)| given.is_some()) {
         app.ui.note(&format!("{option} is not needed: changes are seen at once"));
     }
+    if args.new_database {
+        begin_anew(app).await?;
+    }
     let options =
         StartOptions { simulate_gpus: args.simulate_gpus, adopt_home: args.adopt_home, overrides: overrides.clone() };
     let began = app.start(options).await?;
@@ -104,6 +111,24 @@ pub async fn run(args: StartArgs, app: &App) -> Result<ExitCode, CliError> {
         Some(file) => import::watch_file(file, app).await,
         None => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// An empty database for the service that is started then.
+async fn begin_anew(app: &App) -> Result<(), CliError> {
+    let home = app.home.clone();
+    if app.reader().answers().await? {
+        return Err(Problem::ServiceRuns { home: home.dir.display().to_string() }.into());
+    }
+    let begun = tokio::task::spawn_blocking(move || nexus_daemon::begin_anew(&home)).await;
+    let aside = match begun {
+        Ok(begun) => begun?,
+        Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+    };
+    match aside {
+        Some(aside) => app.ui.say(&format!("the database is empty; the old one is kept as {}", aside.display())),
+        None => app.ui.say("the database is empty"),
+    }
+    Ok(())
 }
 
 /// Keys of the configuration, and what they are to be; each is known to be right.

@@ -38,6 +38,13 @@ pub async fn run(args: StopArgs, app: &App) -> Result<ExitCode, CliError> {
         app.ui.say("no service runs in this home");
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(trouble) = client.service().await?.trouble {
+        stop(&client, true).await?;
+        app.ui.say("service stopped; running jobs go on, since their ends could not be written down");
+        app.ui.say(&trouble.title);
+        trouble.hint.iter().for_each(|hint| app.ui.say(hint));
+        return Ok(ExitCode::SUCCESS);
+    }
     if !args.yes && !args.keep_jobs {
         ask(&client, app).await?;
     }

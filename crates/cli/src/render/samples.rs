@@ -199,6 +199,7 @@ pub fn status(gpus: Vec<Gpu>, active: Vec<Job>) -> Status {
         machines: vec![machine(gpus)],
         active,
         disk_free_bytes: 1 << 40,
+        trouble: None,
     }
 }
 

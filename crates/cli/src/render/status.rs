@@ -28,10 +28,11 @@ pub fn status(status: &Status, now: &Zoned, paint: Paint) -> String {
 }
 
 fn head(status: &Status, now: &Zoned, paint: Paint) -> Vec<String> {
+    let mut lines = trouble(status, paint);
     let held = if status.held > 0 { format!(", {} held", status.held) } else { String::new() };
     let queue = format!("{} pending{held}", text::counted(status.pending, "job"));
     let state = if status.queue_paused { "[PAUSED]" } else { "[RUNNING]" };
-    let mut lines = vec![format!("Queue: {} {}", paint.queue(&queue), paint.state(state))];
+    lines.push(format!("Queue: {} {}", paint.queue(&queue), paint.state(state)));
 
     let mut history = format!("History: {} completed", text::counted(status.completed, "job"));
     for (count, word) in [(status.failed, "failed"), (status.killed, "killed")] {
@@ -45,6 +46,15 @@ fn head(status: &Status, now: &Zoned, paint: Paint) -> Vec<String> {
         let free = status.disk_free_bytes >> 20;
         lines.push(paint.error(&format!("Disk: only {free}MB free where nexus keeps its files; make room")));
     }
+    lines
+}
+
+/// What a person has to mend before anything else counts.
+fn trouble(status: &Status, paint: Paint) -> Vec<String> {
+    let Some(trouble) = &status.trouble else { return vec![] };
+    let mut lines = vec![paint.error(&trouble.title)];
+    lines.extend(trouble.why.iter().chain(&trouble.hint).map(|text| format!("  {text}")));
+    lines.push(String::new());
     lines
 }
 
@@ -143,6 +153,7 @@ fn job_lines(job: &Job, share: Option<String>, now: &Zoned, paint: Paint) -> Vec
 #[cfg(test)]
 mod tests {
     use nexus_api::amount::GpuAmount;
+    use nexus_api::problem::Problem;
     use nexus_api::service::Obstacle;
 
     use super::*;
@@ -178,6 +189,21 @@ GPU 1 (RTX 3090, 24GB):
   Started: 15:30
 "
         );
+    }
+
+    #[test]
+    fn a_damaged_database_stands_first() {
+        let mut seen = samples::status(vec![samples::gpu(0)], vec![]);
+        let (path, error) = ("/h/nexus.db".into(), "database disk image is malformed".into());
+        seen.trouble = Some(Problem::DatabaseDamaged { path, error, backup: None }.told());
+        let expected = "\
+the database is damaged: nexus takes no jobs and starts none
+  /h/nexus.db: database disk image is malformed; running jobs go on, and their folders keep how they end
+  there is no backup; nexus stop; nexus start --new-database   (begins with an empty database, keeps the damaged file)
+
+Queue: 3 jobs pending [RUNNING]
+";
+        assert!(drawn(&seen).starts_with(expected), "{}", drawn(&seen));
     }
 
     #[test]

@@ -162,6 +162,8 @@ pub enum Message {
         class: String,
         reply: Reply<()>,
     },
+    /// The database is damaged, as somebody found who reads it.
+    Damaged(Problem),
     /// A question about live facts.
     Ask(Question),
 }

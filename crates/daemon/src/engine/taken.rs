@@ -35,7 +35,7 @@ impl Turn {
             Ok(ids) => self.replies.push(Box::new(move |done| {
                 drop(reply.send(done.map(|(engine, batch)| engine.taken(ids, batch))));
             })),
-            Err(problem) => drop(reply.send(Err(problem))),
+            Err(problem) => self.refuse(reply, problem),
         }
     }
 }

@@ -4,6 +4,7 @@ use nexus_api::problem::Problem;
 use nexus_core::event::{Event, NewJob};
 use nexus_core::ids::JobId;
 
+use super::unusable::is_damage;
 use super::{Engine, Question, Reply};
 use crate::service_log::Line;
 use crate::store::{Batch, NewRow};
@@ -26,6 +27,8 @@ pub(super) struct Turn {
     pub lines: Vec<Line>,
     /// It is more than questions.
     pub is_due: bool,
+    /// The database was found damaged while an order was looked at.
+    pub damage: Option<Problem>,
 }
 
 impl Turn {
@@ -33,8 +36,17 @@ impl Turn {
     pub fn answer<T: 'static>(&mut self, reply: Reply<T>, answer: Result<T, Problem>) {
         match answer {
             Ok(answer) => self.replies.push(Box::new(move |done| drop(reply.send(done.map(|_| answer))))),
-            Err(problem) => drop(reply.send(Err(problem))),
+            Err(problem) => self.refuse(reply, problem),
         }
+    }
+
+    /// Tells at once that nothing was done.
+    pub fn refuse<T>(&mut self, reply: Reply<T>, problem: Problem) {
+        if is_damage(&problem) {
+            self.damage = Some(problem.clone());
+        }
+        // The caller may be gone.
+        let _ = reply.send(Err(problem));
     }
 
     pub fn add_rows(&mut self, ids: &[JobId], rows: Vec<NewRow>) {

@@ -6,6 +6,7 @@ mod browser_terminal;
 mod changes;
 mod config;
 mod cursor;
+mod damage;
 mod edit;
 mod events;
 mod expected;
@@ -75,7 +76,9 @@ use crate::reload::Reload;
 use crate::results::Copier;
 use crate::service_screen::ServiceScreen;
 use crate::store::{Reader, Readers};
+use crate::trouble::Trouble;
 use crate::web::Web;
+pub use damage::watch_database;
 pub use folders::NearFolders;
 pub use history::Turns;
 
@@ -107,6 +110,8 @@ pub struct App {
     pub lines: Arc<Lines>,
     pub notices: Arc<Notices>,
     pub web: Web,
+    /// Why the database cannot be used.
+    pub trouble: Arc<Trouble>,
     /// Where jobs run whose folder goes without saying.
     pub user_home: String,
 }
@@ -249,11 +254,15 @@ impl App {
     {
         let app = self.clone();
         let answer = tokio::task::spawn_blocking(move || app.readers.read(|reader| Ok(read(reader)))).await;
-        match answer {
+        let answer = match answer {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => Err(error.problem()),
             Err(error) => Err(Problem::Internal { error: error.to_string() }),
+        };
+        if let Err(problem @ Problem::DatabaseDamaged { .. }) = &answer {
+            damage::look_closer(self, Some(problem.clone()));
         }
+        answer
     }
 }
 

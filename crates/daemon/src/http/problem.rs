@@ -33,13 +33,17 @@ impl IntoResponse for Failed {
             | Problem::MachineExists { .. }
             | Problem::MachineBusy { .. }
             | Problem::OwnMachine
+            | Problem::ServiceRuns { .. }
             | Problem::NoTerminal { .. }
             | Problem::TimeLimitKept { .. } => StatusCode::CONFLICT,
             Problem::NotIn => StatusCode::UNAUTHORIZED,
             Problem::Forbidden { .. } => StatusCode::FORBIDDEN,
             Problem::TooMuch { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Problem::DiskFull { .. } => StatusCode::INSUFFICIENT_STORAGE,
-            Problem::Stopping | Problem::Busy { .. } | Problem::Unreachable { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Problem::Stopping
+            | Problem::Busy { .. }
+            | Problem::Unreachable { .. }
+            | Problem::DatabaseDamaged { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Problem::Database { .. } | Problem::Internal { .. } => StatusCode::INTERNAL_SERVER_ERROR,
             _ => StatusCode::BAD_REQUEST,
         };

@@ -53,6 +53,7 @@ pub async fn service(State(app): State<Shared>) -> Result<Json<Service>, Failed>
         gpu_locks: Some(Locks::of_environment().folder().display().to_string()),
         screen: app.screen.session(),
         jobs_file_refused: refused_lines(&app),
+        trouble: app.trouble.get().map(Problem::told),
     }))
 }
 
@@ -102,6 +103,7 @@ pub async fn status(State(app): State<Shared>, Asked(query): Asked<StatusQuery>)
         machines,
         active: app.view(rows, false).await?,
         disk_free_bytes: home::disk_free(&app.home.dir).unwrap_or(0),
+        trouble: app.trouble.get().map(Problem::told),
     }))
 }
 

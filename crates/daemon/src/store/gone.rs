@@ -1,9 +1,48 @@
 //! What goes from the database: forgotten jobs, and what jobs shared when the last of them needs it no more.
 
-use nexus_core::ids::JobId;
-use rusqlite::OptionalExtension;
+use std::collections::BTreeSet;
 
+use nexus_core::ids::JobId;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::together::Together;
 use super::write::Writer;
+use super::{Store, StoreError};
+
+/// Key of the number of ids in `retired` that no job of this database ever had.
+const RETIRED: &str = "retired";
+
+impl Store {
+    /// Sees to it that no new job gets the id of a job that this database knows nothing of, and whose folder is there: its
+    /// logs would be taken for those of the new job.
+    pub fn retire(&mut self, ids: &BTreeSet<JobId>) -> Result<(), StoreError> {
+        self.retire_unknown(ids).map_err(|source| self.write_error(source))
+    }
+
+    fn retire_unknown(&mut self, ids: &BTreeSet<JobId>) -> rusqlite::Result<()> {
+        let transaction = Together::begin(&self.db)?;
+        let mut added = 0;
+        for id in ids {
+            let sql = "INSERT OR IGNORE INTO retired SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE id = ?1)";
+            added += transaction.prepare_cached(sql)?.execute([id.as_str()])? as u64;
+        }
+        let retired = retired(&transaction)? + added;
+        let sql = "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+        transaction.prepare_cached(sql)?.execute([RETIRED, &retired.to_string()])?;
+        transaction.keep()?;
+        self.retired = retired;
+        Ok(())
+    }
+}
+
+/// How many ids were [retired](Store::retire).
+pub(super) fn retired(db: &Connection) -> rusqlite::Result<u64> {
+    let text: Option<String> = db
+        .prepare_cached("SELECT value FROM meta WHERE key = ?1")?
+        .query_row([RETIRED], |row| row.get(0))
+        .optional()?;
+    Ok(text.and_then(|text| text.parse().ok()).unwrap_or(0))
+}
 
 impl Writer<'_> {
     pub(super) fn forget(&mut self, job: JobId) -> rusqlite::Result<()> {

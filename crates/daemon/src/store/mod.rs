@@ -4,6 +4,7 @@
 //! file system, where WAL would lose data.
 
 mod begin;
+mod damage;
 mod export;
 mod fill;
 mod gone;
@@ -45,6 +46,7 @@ use nexus_node::memory;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction};
 
+pub use damage::{TookTooLong, faults};
 pub use export::{Envs, View};
 pub use history::{PastJob, PastRun, Took};
 pub use left::{Copied, Left};
@@ -60,6 +62,7 @@ pub use variables::VariableChange;
 pub use watches::{Seen, WatchChange, WatchRow};
 pub use write::{Batch, EditedRow, JobEnv, NewRow, TagChange};
 
+use crate::backups;
 use together::{KEEP, READ, say};
 
 /// The newest format this nexus knows: the number of steps in [`MIGRATIONS`].
@@ -148,6 +151,10 @@ impl StoreError {
             Some(ErrorCode::DiskFull) => {
                 Problem::DiskFull { path: path_text, free_bytes: crate::home::disk_free(path).unwrap_or(0) }
             }
+            _ if damage::is_damage(path, source) => {
+                let backup = path.parent().and_then(backups::newest).map(|copy| copy.display().to_string());
+                Problem::DatabaseDamaged { path: path_text, error: source.to_string(), backup }
+            }
             _ => Problem::Database { path: path_text, error: source.to_string() },
         }
     }
@@ -161,6 +168,8 @@ pub struct Store {
     next_n: i64,
     /// Number of the next that is taken over.
     next_past: i64,
+    /// Ids that jobs of another database have: see [`Store::retire`].
+    retired: u64,
     /// Much memory is in use, for much that came then.
     room_since: Option<Instant>,
     env_cache: spec::EnvCache,
@@ -197,6 +206,7 @@ impl Store {
         let next_n = "SELECT max(coalesce(max(n), 0), 0) + 1 FROM jobs";
         let next_n = db.query_row(next_n, [], |row| row.get(0)).map_err(open)?;
         let next_past = history::next_number(&db).map_err(open)?;
+        let retired = gone::retired(&db).map_err(open)?;
         // A service that was killed may have left some.
         let secrets_dropped = true;
         let (path, env_cache, specs) = (path.to_path_buf(), spec::EnvCache::default(), spec::Specs::default());
@@ -206,6 +216,7 @@ impl Store {
             db,
             next_n,
             next_past,
+            retired,
             room_since: None,
             env_cache,
             specs,
@@ -272,7 +283,7 @@ impl Store {
 
     /// How many jobs were ever taken; ids grow longer with it.
     pub fn jobs_taken(&self) -> u64 {
-        u64::try_from(self.next_n - 1).unwrap_or(0) + self.past_jobs()
+        u64::try_from(self.next_n - 1).unwrap_or(0) + self.past_jobs() + self.retired
     }
 
     /// Whether deleted secrets still stand in the WAL.

@@ -188,7 +188,7 @@ fn one_that_is_none_is_told_and_left_alone() {
     let nonsense = "this is no database. ".repeat(1000);
     std::fs::write(&database, &nonsense).unwrap();
     let said = nexus.fails(1, &["start"]);
-    assert!(said.starts_with("error: the database could not be used\n"), "{said}");
+    assert!(said.starts_with("error: the database is damaged"), "{said}");
     assert!(said.contains(database.to_str().unwrap()) && said.contains("not a database"), "{said}");
     assert_eq!(std::fs::read_to_string(&database).unwrap(), nonsense);
 }

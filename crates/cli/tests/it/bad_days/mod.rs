@@ -2,6 +2,7 @@
 
 mod clients;
 mod config;
+mod damage;
 mod database;
 mod disk;
 mod export;

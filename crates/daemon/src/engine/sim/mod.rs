@@ -3,7 +3,7 @@
 //!
 //! The service is killed between any two effects and in its commits, which leaves them torn; commits fail (a disk that is
 //! full, read-only, or fails midway); machines vanish, restart, and come back with old news; reports are lost, late and
-//! repeated; clocks are set. What machines and users know is in a ledger, and the database is held against it after every turn.
+//! repeated; clocks are set; the database is damaged. What machines and users know is in a ledger, and the database is held against it after every turn.
 //!
 //! `NEXUS_SIM_SEED=7` plays one seed and `NEXUS_SIM_SEEDS=10000` more of them, as for the simulation of core.
 
@@ -22,6 +22,7 @@ use story::{Counts, Story};
 
 const SEEDS: u64 = 200;
 const STEPS: u64 = 250;
+const DAMAGED_SEEDS: u64 = 40;
 
 #[test]
 fn the_service_loses_nothing_whatever_happens_to_it() {
@@ -40,6 +41,18 @@ fn the_service_loses_nothing_whatever_happens_to_it() {
         }
     }
     println!("{all:?}");
+}
+
+#[test]
+fn a_damaged_database_is_left_alone_until_a_copy_takes_its_place() {
+    for seed in 0..DAMAGED_SEEDS {
+        let mut story = Story::begin(seed, false);
+        story.trouble(seed % 80);
+        story.survives_damage();
+        story.trouble(40);
+        story.drain();
+        pretend::clear();
+    }
 }
 
 #[test]

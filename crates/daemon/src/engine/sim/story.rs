@@ -1,5 +1,7 @@
 //! One seed's story: a service that begins, serves and dies over and over, and everything that befalls it.
 
+mod damage;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -292,6 +294,7 @@ impl Story {
             variables: store.variables_set().expect("a database that can be read"),
             remnants,
             teller: Teller::silent(),
+            trouble: Arc::default(),
             store,
         };
         // What an earlier one wrote is all there, whatever became of it.

@@ -38,6 +38,17 @@ enum Answer {
     Nothing(oneshot::Receiver<Result<(), Problem>>),
 }
 
+impl Pending {
+    /// Why it was refused, if it was.
+    pub fn refusal(&mut self) -> Option<Problem> {
+        match &mut self.answer {
+            Answer::Jobs(answer) => answer.try_recv().ok()?.err(),
+            Answer::Taken(answer) => answer.try_recv().ok()?.err(),
+            Answer::Nothing(answer) => answer.try_recv().ok()?.err(),
+        }
+    }
+}
+
 /// What a user wants.
 #[derive(Clone, Debug)]
 pub enum What {
@@ -100,6 +111,14 @@ impl Users {
             24 if chance.one_in(4) => What::Stop { kill: chance.one_in(2) },
             _ => self.submit(rows, chance),
         }
+    }
+
+    /// A job that fits any machine and waits for nothing.
+    pub fn plain_job(&mut self) -> What {
+        self.sent += 1;
+        let mut spec = JobSpec::new(Text::Shell(format!("train {}", self.sent)), "/".into());
+        spec.request = JobRequest { gpus: Some(GpuAmount::whole(1)), ..JobRequest::default() };
+        What::Submit(Submission { key: None, specs: vec![spec] })
     }
 
     fn submit(&mut self, rows: &[Row], chance: &mut Chance) -> What {

@@ -1,0 +1,78 @@
+//! How damage of the database is found beside the engine: by a reader, which leads to a check of all of it, and by a watch on
+//! the file.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use nexus_api::problem::Problem;
+
+use super::Shared;
+use crate::engine::Message;
+use crate::service_log::Line;
+use crate::store::{TookTooLong, faults};
+use crate::{backups, watch_file};
+
+const CHECK_PATIENCE: Duration = Duration::from_secs(300);
+
+/// Checks the whole database on a thread of its own, unless that goes on already. The engine gives the database up if the
+/// check finds a fault: one reader that fails is not reason enough to take no jobs. `found`: what that reader was told.
+pub fn look_closer(app: &Shared, found: Option<Problem>) {
+    if !app.trouble.begins_check() {
+        return;
+    }
+    let (path, trouble, engine) = (app.home.database(), app.trouble.clone(), app.engine.clone());
+    let check = move || {
+        let message = match faults(&path, CHECK_PATIENCE) {
+            Ok(faults) if faults.is_empty() => found.map(|found| {
+                let error = found.why().unwrap_or_default();
+                Message::Log(vec![Line::warn(format!("{error}; a check of the whole database found nothing wrong"))])
+            }),
+            Ok(faults) => Some(Message::Damaged(found.unwrap_or_else(|| damaged(&path, faults.join("; "))))),
+            Err(TookTooLong) => found.map(Message::Damaged),
+        };
+        if let Some(message) = message {
+            // The engine is gone: the service is going down.
+            let _ = engine.send(message);
+        }
+        trouble.ends_check();
+    };
+    if std::thread::Builder::new().name("nexus-check".into()).spawn(check).is_err() {
+        // No thread is to be had: the next reader tries again.
+        app.trouble.ends_check();
+    }
+}
+
+fn damaged(path: &Path, error: String) -> Problem {
+    let backup = path.parent().and_then(backups::newest).map(|copy| copy.display().to_string());
+    Problem::DatabaseDamaged { path: path.display().to_string(), error, backup }
+}
+
+/// Notices when the database file is removed, replaced, emptied or written to by others under the running service. Commits would go on without an
+/// error, into a file that no name leads to.
+pub fn watch_database(app: &Shared) {
+    let path = app.home.database();
+    let Some(opened) = identity(&path) else { return };
+    let (of_watch, watched) = (app.clone(), path.clone());
+    let changed = move || {
+        let error = match identity(&watched) {
+            // The service never closes it: somebody else wrote to it.
+            Some(now) if now == opened => return look_closer(&of_watch, None),
+            Some(_) => "another file was put in its place, or it was emptied, while the service ran",
+            None => "it was removed while the service ran",
+        };
+        // The engine is gone: the service is going down.
+        let _ = of_watch.post(Message::Damaged(damaged(&watched, error.into())));
+    };
+    if let Err(error) = watch_file::watch(&path, changed) {
+        let line = format!("The database file is not watched: {error}");
+        // The engine is not running yet, and holds the other end.
+        let _ = app.engine.send(Message::Log(vec![Line::warn(line)]));
+    }
+}
+
+/// Device and inode of a file that holds something.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let found = std::fs::metadata(path).ok().filter(|found| found.len() > 0)?;
+    Some((found.dev(), found.ino()))
+}
