@@ -3,6 +3,7 @@ import type { JSX } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { route } from './route'
 import { connection, tryNow } from './state/live'
+import { service, status } from './state/status'
 import { useStore } from './state/store'
 import { AskDialog } from './parts/dialog'
 import { EditDialog } from './parts/edit'
@@ -30,7 +31,7 @@ export function App(): JSX.Element {
       <div class="shell">
         <Nav />
         <main class="main">
-          {line === 'lost' && <LostBanner />}
+          {line === 'lost' ? <LostBanner /> : <TroubleBanner />}
           <Here />
         </main>
       </div>
@@ -85,6 +86,20 @@ function LostBanner(): JSX.Element {
       <strong>The service does not answer.</strong>
       <span>Jobs go on without it. This page comes back by itself; if it was stopped: <code>nexus start</code></span>
       <button type="button" class="button small" onClick={tryNow}>Try now</button>
+    </div>
+  )
+}
+
+/** What a person has to mend before any job is taken. The status may be unreadable then: the service itself tells too. */
+function TroubleBanner(): JSX.Element | null {
+  const ofStatus = useStore(status)?.trouble
+  const ofService = useStore(service)?.trouble
+  const trouble = ofStatus ?? ofService
+  if (trouble === undefined) return null
+  return (
+    <div class="banner" role="alert">
+      <strong>{printable(capital(trouble.title))}.</strong>
+      {trouble.hint !== null && <span><code>{printable(trouble.hint)}</code></span>}
     </div>
   )
 }

@@ -25,6 +25,13 @@ pub struct Collected {
     pub folders: Share,
     /// Copies of folders (`--sync`) that no job names.
     pub copies: Share,
+    /// Copies of the database behind the newest `retention.backups`.
+    #[serde(default)]
+    pub backups: Share,
+    /// Databases that another took the place of over 30 days ago: of before `nexus backup restore`, `nexus start --new-database`,
+    /// or an update.
+    #[serde(default)]
+    pub databases: Share,
     /// After how many seconds ended jobs are forgotten; null where none are.
     pub older_than_seconds: Option<u64>,
 }
@@ -37,7 +44,12 @@ pub struct Share {
 }
 
 impl Collected {
+    /// One for each kind of thing.
+    pub fn shares(&self) -> [Share; 5] {
+        [self.jobs, self.folders, self.copies, self.backups, self.databases]
+    }
+
     pub fn is_nothing(&self) -> bool {
-        [self.jobs, self.folders, self.copies].iter().all(|share| share.count == 0)
+        self.shares().iter().all(|share| share.count == 0)
     }
 }

@@ -4,6 +4,7 @@
 //! are kept under `frozen/`.
 
 pub mod amount;
+pub mod backup;
 pub mod command;
 pub mod config;
 pub mod csv;

@@ -136,6 +136,10 @@ pub enum Problem {
         #[serde(default)]
         backup: Option<String>,
     },
+    /// There is no copy of the database to go back to.
+    NoBackup {
+        folder: String,
+    },
     /// It can only be done while no service runs.
     ServiceRuns {
         home: String,
@@ -260,6 +264,7 @@ impl Problem {
             Problem::DatabaseMissing { .. } => {
                 "the database is gone, and nexus does not begin a new one by itself".into()
             }
+            Problem::NoBackup { .. } => "there is no backup".into(),
             Problem::ServiceRuns { home } => format!("a service runs in {home}"),
             Problem::NewerDatabase { .. } => "the database was made by a newer nexus".into(),
             Problem::OtherHost { .. } => "this home belongs to another machine".into(),
@@ -306,13 +311,11 @@ impl Problem {
             | Problem::NoWeb { error, .. }
             | Problem::Internal { error } => error.clone(),
             Problem::Database { path, error } => format!("{path}: {error}"),
-            Problem::DatabaseDamaged { path, error, .. } => {
-                format!("{path}: {error}; running jobs go on, and their folders keep how they end")
-            }
-            Problem::DatabaseMissing { path, logs, jobs, .. } => {
-                let jobs = if *jobs == 1 { "1 job".to_string() } else { format!("{jobs} jobs") };
-                format!("{path} is missing or empty, and {logs} has the logs of {jobs}")
-            }
+            Problem::DatabaseDamaged { .. }
+            | Problem::DatabaseMissing { .. }
+            | Problem::NoBackup { .. }
+            | Problem::NewerDatabase { .. }
+            | Problem::ServiceRuns { .. } => return self.why_of_database(),
             Problem::MachineExists { address, .. } => match address {
                 Some(address) => format!("its address is {address}"),
                 None => "it is the service's own host".into(),
@@ -342,10 +345,6 @@ impl Problem {
             Problem::BadField { want, .. } => want.clone(),
             Problem::DiskFull { path, free_bytes } => {
                 format!("{path} has {} KiB free; no new jobs are taken, running ones go on", free_bytes / 1024)
-            }
-            Problem::ServiceRuns { .. } => "this can be done only while none runs".into(),
-            Problem::NewerDatabase { path, format, known } => {
-                format!("{path} has format {format}, this nexus knows up to {known}")
             }
             Problem::OtherHost { path, host, here } => format!("{path} was made on {host}; this is {here}"),
             Problem::NoLog { attempt: None, .. } => "it has not started yet".into(),
@@ -402,7 +401,6 @@ impl Problem {
             Problem::BadCommand { .. } => "put it into a script and queue that: nexus add bash script.sh".into(),
             Problem::NoSuchFolder { .. } => "--cwd DIR names another".into(),
             Problem::DiskFull { .. } => "make room, then try again".into(),
-            Problem::ServiceRuns { .. } => "nexus stop --keep-jobs, then try again; running jobs go on".into(),
             Problem::NewerDatabase { .. } => "use the newer nexus, or another NEXUS_HOME".into(),
             Problem::OtherHost { .. } => {
                 "set NEXUS_HOME to a folder of this machine; if the machine was only renamed: nexus start --adopt-home"
@@ -424,9 +422,41 @@ impl Problem {
             Problem::NoWeb { .. } => "nexus web --port N takes another port".into(),
             Problem::NoScreen { .. } => "nexus attach service shows the same without screen".into(),
             Problem::Database { .. } => "nexus doctor".into(),
+            Problem::DatabaseDamaged { .. }
+            | Problem::DatabaseMissing { .. }
+            | Problem::NoBackup { .. }
+            | Problem::ServiceRuns { .. } => return self.hint_of_database(),
+            Problem::BadSelector { .. } => "nexus help selectors".into(),
+            _ => return None,
+        })
+    }
+}
+
+/// Words for a database that is damaged, gone or newer.
+impl Problem {
+    fn why_of_database(&self) -> Option<String> {
+        Some(match self {
+            Problem::DatabaseDamaged { path, error, .. } => {
+                format!("{path}: {error}; running jobs go on, and their folders keep how they end")
+            }
+            Problem::DatabaseMissing { path, logs, jobs, .. } => {
+                let jobs = if *jobs == 1 { "1 job".to_string() } else { format!("{jobs} jobs") };
+                format!("{path} is missing or empty, and {logs} has the logs of {jobs}")
+            }
+            Problem::NoBackup { folder } => format!("nexus backup makes them in {folder}, and none is there"),
+            Problem::ServiceRuns { .. } => "this can be done only while none runs".into(),
+            Problem::NewerDatabase { path, format, known } => {
+                format!("{path} has format {format}, this nexus knows up to {known}")
+            }
+            _ => return None,
+        })
+    }
+
+    fn hint_of_database(&self) -> Option<String> {
+        Some(match self {
             Problem::DatabaseDamaged { backup, .. } => match backup {
                 Some(backup) => format!("nexus stop; nexus backup restore   (puts back {backup})"),
-                None => "there is no backup; nexus stop; nexus start --new-database   (begins with an empty database, keeps the damaged file)".into(),
+                None => "nexus stop; nexus start --new-database   (there is no backup: begins empty, keeps the damaged file)".into(),
             },
             Problem::DatabaseMissing { backup, .. } => match backup {
                 Some(backup) => format!(
@@ -434,7 +464,8 @@ impl Problem {
                 ),
                 None => "move the file back if you moved it, or nexus start --new-database   (begins with an empty database)".into(),
             },
-            Problem::BadSelector { .. } => "nexus help selectors".into(),
+            Problem::NoBackup { .. } => "nexus backup restore FILE, or nexus start --new-database".into(),
+            Problem::ServiceRuns { .. } => "nexus stop --keep-jobs, then try again; running jobs go on".into(),
             _ => return None,
         })
     }

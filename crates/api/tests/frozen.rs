@@ -361,6 +361,7 @@ fn number_of(problem: &Problem) -> u32 {
         Problem::DatabaseDamaged { .. } => 43,
         Problem::DatabaseMissing { .. } => 44,
         Problem::ServiceRuns { .. } => 45,
+        Problem::NoBackup { .. } => 46,
     }
 }
 

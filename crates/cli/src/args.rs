@@ -3,9 +3,10 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    attach, cancel, completions, config, demo, doctor, edit, export, first, forget, gc, gpus, help, history, hold,
-    import, kill, logs, ls, machine, mcp, node, notify, pause, queue, release, remove, report, rerun, restart, results,
-    resume, run, screens, service, show, simulate, start, status, stop, sweep, tag, top, unit, var, wait, web, why,
+    attach, backup, cancel, completions, config, demo, doctor, edit, export, first, forget, gc, gpus, help, history,
+    hold, import, kill, logs, ls, machine, mcp, node, notify, pause, queue, release, remove, report, rerun, restart,
+    results, resume, run, screens, service, show, simulate, start, status, stop, sweep, tag, top, unit, var, wait, web,
+    why,
 };
 use crate::typed::AddArgs;
 use crate::ui::ColorWhen;
@@ -71,6 +72,7 @@ pub enum Verb {
     Tag(tag::TagArgs),
     Forget(forget::ForgetArgs),
     Gc(gc::GcArgs),
+    Backup(backup::BackupArgs),
     Gpus(gpus::GpusArgs),
     Pause(pause::PauseArgs),
     Resume(resume::ResumeArgs),

@@ -8,6 +8,7 @@ mod terminal;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use nexus_api::backup::{Backup, MakeBackup};
 use nexus_api::config::{ConfigView, Overrides};
 use nexus_api::edit::{JobEdit, JobEdited, QueueEdit, QueueEdited, QueueText};
 use nexus_api::gc::{Collect, Collected};
@@ -189,6 +190,11 @@ impl Client {
     /// Deletes what nobody needs any more, or tells what that would be.
     pub async fn collect(&self, wish: &Collect) -> Result<Collected, CliError> {
         self.post("/v1/gc", wish).await
+    }
+
+    /// Copies the database.
+    pub async fn backup(&self, wish: &MakeBackup) -> Result<Backup, CliError> {
+        self.post("/v1/backups", wish).await
     }
 
     /// Puts a waiting job before another, or behind all.

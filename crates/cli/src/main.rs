@@ -184,6 +184,7 @@ fn work_of<'a>(verb: Verb, raw: &'a [OsString], app: &'a App) -> Work<'a> {
         Verb::Tag(args) => Box::pin(tag::run(args, app)),
         Verb::Forget(args) => Box::pin(forget::run(args, app)),
         Verb::Gc(args) => Box::pin(gc::run(args, app)),
+        Verb::Backup(args) => Box::pin(commands::backup::run(args, app)),
         Verb::Gpus(args) => Box::pin(gpus::run(args, app)),
         Verb::Pause(args) => Box::pin(pause::run(args, app)),
         Verb::Resume(args) => Box::pin(resume::run(args, app)),

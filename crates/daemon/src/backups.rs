@@ -1,6 +1,10 @@
 //! The folder of database copies: their names, and which of them is the newest. Opens no database.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use nexus_api::backup::Backup;
+use nexus_core::time::Time;
 
 use crate::clock;
 
@@ -53,6 +57,40 @@ pub fn copies(home: &Path) -> Vec<PathBuf> {
     found.into_iter().rev().map(|(_, path)| path).collect()
 }
 
+/// A copy as clients are told of it; none for one that is gone.
+pub fn described(path: &Path) -> Option<Backup> {
+    let about = std::fs::metadata(path).ok()?;
+    let since = about.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some(Backup {
+        path: path.display().to_string(),
+        bytes: about.len(),
+        made_at: clock::rfc3339(Time(since.as_millis() as i64)),
+    })
+}
+
+/// Copies behind the newest ones.
+pub fn beyond(home: &Path, keep: usize) -> Vec<PathBuf> {
+    copies(home).into_iter().skip(keep).collect()
+}
+
+/// Databases of before: those that another took the place of, those that were copied before a newer nexus changed their
+/// format, and copies that did not come to their end. Only those that nobody has touched for this long.
+pub fn old_databases(home: &Path, age: Duration) -> Vec<PathBuf> {
+    let folder = folder(home);
+    let is_old = |path: &PathBuf| {
+        let changed = path.symlink_metadata().ok().filter(std::fs::Metadata::is_file).and_then(|it| it.modified().ok());
+        changed.is_some_and(|at| SystemTime::now().duration_since(at).is_ok_and(|since| since > age))
+    };
+    let named = |folder: &Path, is_one: fn(&str) -> bool| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let ours = entries.filter(|entry| is_one(&entry.file_name().to_string_lossy()));
+        ours.map(|entry| entry.path()).collect()
+    };
+    let aside = named(&folder, |name| name.starts_with(ASIDE) || name.ends_with(PART));
+    let formats = named(home, |name| name.starts_with("nexus.db.format-"));
+    aside.into_iter().chain(formats).filter(is_old).collect()
+}
+
 /// The newest whole copy, if there is one.
 pub fn newest(home: &Path) -> Option<PathBuf> {
     copies(home).into_iter().next()
@@ -83,6 +121,9 @@ mod tests {
         let names: Vec<_> = copies(home.path()).into_iter().map(|path| path.file_name().unwrap().to_owned()).collect();
         assert_eq!(names, ["20250101_000000.db", "20260101_000000.db"]);
         assert_eq!(newest(home.path()), Some(folder.join("20250101_000000.db")));
+        assert_eq!(beyond(home.path(), 1), [folder.join("20260101_000000.db")]);
+        let old = |age| old_databases(home.path(), Duration::from_millis(age)).len();
+        assert_eq!((old(500), old(60_000)), (1, 0), "the part alone is old");
     }
 
     #[test]

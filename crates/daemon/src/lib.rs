@@ -54,7 +54,7 @@ mod words;
 mod workplace;
 
 pub use digest::of_file as file_digest;
-pub use recovery::{DatabaseState, begin_anew, check_database};
+pub use recovery::{DatabaseState, Restored, backups_of, begin_anew, check_database, restore};
 pub use start::{Options, check_config, run};
 
 /// Readers of bytes from outside that are nobody's but this crate's: for `fuzz` and the tests beside it.

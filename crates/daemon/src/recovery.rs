@@ -6,15 +6,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nexus_api::backup::Backup;
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 use nexus_api::run_dir;
 use nexus_core::ids::JobId;
+use serde::Serialize;
 
 use crate::backups::{self, beside};
 use crate::config::ConfigFile;
 use crate::home::{HomeLock, claim, make_private};
-use crate::store::{Store, TookTooLong, faults};
+use crate::store::{Store, TookTooLong, copy_database, faults};
+
+/// A copy is checked before it takes the place of the database.
+const CHECK_PATIENCE: Duration = Duration::from_secs(300);
 
 /// Files that belong to a database, by what stands behind its name.
 const DATABASE_FILES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
@@ -46,6 +51,102 @@ pub fn begin_anew(home: &Home) -> Result<Option<PathBuf>, Problem> {
     let mut store = Store::open(&home.database(), home.network).map_err(|error| error.problem())?;
     store.retire(&jobs_with_logs(&log_dir)).map_err(|error| error.problem())?;
     Ok(aside)
+}
+
+/// What came of putting a copy back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Restored {
+    /// The copy.
+    pub from: String,
+    /// Where the database of before is.
+    pub aside: Option<String>,
+    /// Jobs of the copy that began after it was made: the service looks into their folders.
+    pub begun_since: Vec<String>,
+    /// Jobs that the copy does not know, and whose logs are there.
+    pub unknown: Vec<String>,
+    /// The folder of logs.
+    pub logs: String,
+}
+
+/// Puts a copy in the place of the database, which is kept. Without a file the newest copy of `nexus backup`.
+///
+/// # Errors
+/// A service runs; there is no such copy, or it is none; or a file cannot be written.
+pub fn restore(home: &Home, file: Option<&Path>) -> Result<Restored, Problem> {
+    let _lock = lock(home)?;
+    let folder = backups::folder(&home.dir).display().to_string();
+    let from = match file {
+        Some(file) => file.to_path_buf(),
+        None => backups::newest(&home.dir).ok_or(Problem::NoBackup { folder })?,
+    };
+    refuse_unless_sound(&from)?;
+    let log_dir = log_dir(home)?;
+    let coming = beside(&home.database(), ".restoring");
+    remove_database(&coming);
+    let prepared = prepare(&from, &coming, &log_dir);
+    let (begun, unknown) = prepared.inspect_err(|_| remove_database(&coming))?;
+    let aside = put_aside(home)?;
+    fs::rename(&coming, home.database()).map_err(|error| unusable(&home.database(), error))?;
+    sync_folder(&home.dir);
+    let words = |ids: Vec<JobId>| ids.iter().map(JobId::to_string).collect();
+    Ok(Restored {
+        from: from.display().to_string(),
+        aside: aside.map(|aside| aside.display().to_string()),
+        begun_since: words(begun),
+        unknown: words(unknown),
+        logs: log_dir.display().to_string(),
+    })
+}
+
+/// Copies of a home's database, the newest first.
+pub fn backups_of(home: &Home) -> Vec<Backup> {
+    backups::copies(&home.dir).iter().filter_map(|path| backups::described(path)).collect()
+}
+
+fn refuse_unless_sound(file: &Path) -> Result<(), Problem> {
+    let bad = |why: String| {
+        let want = format!("a sound copy of a database, made by nexus backup: {why}");
+        Problem::BadField { field: "the backup".into(), value: file.display().to_string(), want }
+    };
+    let about = fs::metadata(file).map_err(|error| bad(error.to_string()))?;
+    if !about.is_file() {
+        return Err(bad("it is not a file".into()));
+    }
+    match faults(file, CHECK_PATIENCE) {
+        Ok(faults) if !faults.is_empty() => Err(bad(faults.join("; "))),
+        Ok(_) | Err(TookTooLong) => Ok(()),
+    }
+}
+
+/// A copy of the copy, in which is written what the folders of jobs tell: jobs that began since, and ids that are taken.
+fn prepare(from: &Path, coming: &Path, log_dir: &Path) -> Result<(Vec<JobId>, Vec<JobId>), Problem> {
+    copy_database(from, coming).map_err(|error| error.problem())?;
+    // With a rollback journal all of it is in the one file that is renamed then.
+    let mut store = Store::open(coming, true).map_err(|error| error.problem())?;
+    let begun = store.take_up_runs(log_dir).map_err(|error| error.problem())?;
+    let with_logs = jobs_with_logs(log_dir);
+    let known: BTreeSet<JobId> = {
+        let ids: Vec<JobId> = with_logs.iter().copied().collect();
+        store.known_ids(&ids).map_err(|error| error.problem())?.into_iter().collect()
+    };
+    let unknown: Vec<JobId> = with_logs.difference(&known).copied().collect();
+    store.retire(&with_logs).map_err(|error| error.problem())?;
+    Ok((begun, unknown))
+}
+
+/// Takes away what an attempt left, with the copy that a change of the format makes: the backup itself is still there.
+fn remove_database(path: &Path) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let of_it = path.parent().and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
+    for entry in of_it.filter(|entry| entry.file_name().to_string_lossy().starts_with(&name)) {
+        // Were it in the way, the next step would say so.
+        let _ = fs::remove_file(entry.path());
+    }
+}
+
+/// A folder that cannot be synced keeps its names as its file system does.
+fn sync_folder(folder: &Path) {
+    let _ = File::open(folder).and_then(|folder| folder.sync_all());
 }
 
 /// What can be told of a database without a service.
@@ -103,10 +204,8 @@ fn put_aside(home: &Home) -> Result<Option<PathBuf>, Problem> {
         let (from, to) = (beside(&database, suffix), beside(&aside, suffix));
         fs::rename(&from, &to).map_err(|error| unusable(&from, error))?;
     }
-    for place in [&folder, &home.dir] {
-        // A folder that cannot be synced keeps its names as its file system does.
-        let _ = File::open(place).and_then(|folder| folder.sync_all());
-    }
+    sync_folder(&folder);
+    sync_folder(&home.dir);
     Ok(Some(aside))
 }
 

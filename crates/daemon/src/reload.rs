@@ -204,6 +204,11 @@ impl Reload {
         self.keep_jobs.subscribe()
     }
 
+    /// How many copies of the database are kept.
+    pub fn keep_backups(&self) -> usize {
+        locked(&self.state).in_force.keep_backups as usize
+    }
+
     fn refuse(&self, problem: Problem, state: &mut State) {
         if state.refused.as_ref() == Some(&problem) {
             return;

@@ -43,7 +43,6 @@ use crate::service_log::{Level, Limits, Line, ServiceLog};
 use crate::service_screen::ServiceScreen;
 use crate::state_file::{StateFile, View};
 use crate::store::{Readers, Store};
-use crate::trouble::Trouble;
 use crate::web::Web;
 use crate::{clock, recovery, retention, watch_file};
 
@@ -128,7 +127,6 @@ struct Parts {
     copier: Copier,
     lines: Arc<Lines>,
     notices: Arc<Notices>,
-    trouble: Arc<Trouble>,
 }
 
 /// Where screen sessions are if screen's own folder cannot be used: their sockets need a short path as well.
@@ -155,10 +153,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     overrides.over(&mut config);
     let (models, models_line) = models(&overrides, config.models_file.as_deref())?;
     let log_dir = config.log_dir.clone().unwrap_or_else(|| home.default_log_dir());
-    recovery::refuse_if_missing(home, &log_dir)?;
-    let store = Store::open(&home.database(), home.network).map_err(|error| error.problem())?;
-    let host = nexus_node::home::hostname();
-    own_host(&store, home, &host, options.adopt_home)?;
+    let (store, host) = open_store(home, &log_dir, options.adopt_home)?;
     let simulated = simulated_gpus(&store, options)?;
     let log = open_logs(home, &log_dir, &config)?;
     let world = store.restore().map_err(|error| error.problem())?;
@@ -177,7 +172,6 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     let (session, jobs_file) = (config.session, config.jobs_file.clone().unwrap_or_else(|| home.default_jobs_file()));
     let (events, readings) = (Arc::new(Events::new(clock::now())), Arc::new(Readings::new()));
     let metrics = Arc::new(Metrics::new());
-    let trouble: Arc<Trouble> = Arc::default();
     let (teller, notices) = open_notices(home, &log_dir, &host, to_engine.clone())?;
     let engine = Engine {
         inbox,
@@ -200,7 +194,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         variables,
         remnants: Remnants::read(&store).map_err(|error| error.problem())?,
         teller,
-        trouble: trouble.clone(),
+        trouble: Arc::default(),
         store,
     };
     Ok(Parts {
@@ -219,7 +213,6 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         copier,
         lines,
         notices: Arc::new(notices),
-        trouble,
     })
 }
 
@@ -258,6 +251,15 @@ fn overrides(options: &Options) -> Result<Overrides, Problem> {
         overrides.set(name, typed, None).map_err(|error| reload::refused(name, typed, error))?;
     }
     Ok(overrides)
+}
+
+/// The database, and the name of this host, whose home it is.
+fn open_store(home: &Home, log_dir: &Path, adopt: bool) -> Result<(Store, String), Problem> {
+    recovery::refuse_if_missing(home, log_dir)?;
+    let store = Store::open(&home.database(), home.network).map_err(|error| error.problem())?;
+    let host = nexus_node::home::hostname();
+    own_host(&store, home, &host, adopt)?;
+    Ok((store, host))
 }
 
 /// A home belongs to one host: two services on one database would both run its queue.
@@ -420,12 +422,11 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         copier: parts.copier,
         lines: parts.lines,
         notices: parts.notices,
-        trouble: parts.trouble,
+        trouble: parts.engine.trouble.clone(),
         web: Web::new(home, &parts.host),
         user_home: user_home(),
     });
-    watch_config(home, &app);
-    http::watch_database(&app);
+    watch_files(home, &app);
     let ended = engine_thread(parts.engine);
     let (close, closed) = oneshot::channel::<()>();
     begin_beside(&app).await;
@@ -437,8 +438,7 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         tokio::spawn(show_in_screen(screen, parts.to_engine.clone()));
     }
     tokio::spawn(stop_on_signal(parts.to_engine));
-    tokio::spawn(inbox::keep(inbox));
-    tokio::spawn(async move { watches.resume().await });
+    keep_files(inbox, watches);
     say(&StartReport::Ready { pid: std::process::id() }, ExitCode::SUCCESS);
     let ended = ended.await;
     // The last answers, that of the stop itself among them, still go out.
@@ -448,6 +448,12 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
     let Ok(view) = ended else { return ExitCode::FAILURE };
     state_file.end(view).await;
     ExitCode::SUCCESS
+}
+
+/// `jobs.txt`, and files of jobs that are watched.
+fn keep_files(inbox: Inbox, watches: Arc<Watches>) {
+    tokio::spawn(inbox::keep(inbox));
+    tokio::spawn(async move { watches.resume().await });
 }
 
 /// What there is beside answers on the socket: the page, and what is deleted by itself.
@@ -502,8 +508,8 @@ async fn show_in_screen(screen: Arc<ServiceScreen>, engine: mpsc::Sender<Message
     }
 }
 
-/// Changes of the file count at once, those since it was read included.
-fn watch_config(home: &Home, app: &Arc<App>) {
+/// Changes of the configuration count at once, those since it was read included. Changes of the database by others are noticed.
+fn watch_files(home: &Home, app: &Arc<App>) {
     let watching = app.clone();
     let changed = move || watching.reload.look();
     if let Err(error) = watch_file::watch(&home.config(), changed) {
@@ -512,6 +518,7 @@ fn watch_config(home: &Home, app: &Arc<App>) {
         let _ = app.engine.send(Message::Log(vec![Line::warn(line)]));
     }
     app.reload.look();
+    http::watch_database(app);
 }
 
 /// TERM and INT end the service alone; its jobs go on.

@@ -20,6 +20,14 @@ export interface Service {
   gpu_locks: string | null
   jobs_file_refused?: string[]
   user_home: string
+  trouble?: Trouble
+}
+
+/** Why the database cannot be used: no job is taken or started. */
+export interface Trouble {
+  title: string
+  why: string | null
+  hint: string | null
 }
 
 export interface RecentFailure {
@@ -43,6 +51,7 @@ export interface Status {
   machines: Machine[]
   active: Job[]
   disk_free_bytes: number
+  trouble?: Trouble
 }
 
 export interface Machine {

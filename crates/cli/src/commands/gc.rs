@@ -11,7 +11,8 @@ use crate::render::text;
 /// Delete what nobody needs any more
 ///
 /// That is: folders of logs, results and checkpoints whose jobs are not in the history, copies of folders (add --sync) that
-/// no job names, and with --older-than, or where retention.jobs of the configuration says so, jobs that ended longer ago, with
+/// no job names, backups of the database behind the newest (retention.backups), databases that another took the place of over
+/// 30 days ago, and with --older-than, or where retention.jobs of the configuration says so, jobs that ended longer ago, with
 /// all that is theirs. Shows what would go and asks. What is on other machines stays.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
@@ -79,7 +80,7 @@ fn ask(args: &GcArgs, app: &App) -> Result<(), CliError> {
 }
 
 fn bytes(collected: &Collected) -> u64 {
-    [collected.jobs, collected.folders, collected.copies].iter().map(|share| share.bytes).sum()
+    collected.shares().iter().map(|share| share.bytes).sum()
 }
 
 /// A line for each kind of thing that there is.
@@ -90,6 +91,8 @@ fn shown(collected: &Collected) -> String {
         (collected.jobs, "job", jobs.as_str()),
         (collected.folders, "folder", "of jobs that are not in the history"),
         (collected.copies, "copy", "of a folder (--sync) that no job names"),
+        (collected.backups, "old backup", "(retention.backups)"),
+        (collected.databases, "old database", "that another took the place of over 30 days ago"),
     ]
     .into_iter()
     .filter(|(share, ..)| share.count > 0)
@@ -127,6 +130,11 @@ mod tests {
             "12 jobs that ended over 30d ago, with logs, results and checkpoints: 3G\n\
              1 folder of jobs that are not in the history: 4K\n\
              2 copies of a folder (--sync) that no job names: 7M"
+        );
+        let old = Collected { backups: some(1, 1 << 20), databases: some(2, 2 << 20), ..Collected::default() };
+        assert_eq!(
+            shown(&old),
+            "1 old backup (retention.backups): 1M\n2 old databases that another took the place of over 30 days ago: 2M"
         );
     }
 }

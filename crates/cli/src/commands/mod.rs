@@ -2,6 +2,7 @@
 
 pub mod add;
 pub mod attach;
+pub mod backup;
 pub mod cancel;
 pub mod completions;
 pub mod config;

@@ -199,7 +199,7 @@ GPU 1 (RTX 3090, 24GB):
         let expected = "\
 the database is damaged: nexus takes no jobs and starts none
   /h/nexus.db: database disk image is malformed; running jobs go on, and their folders keep how they end
-  there is no backup; nexus stop; nexus start --new-database   (begins with an empty database, keeps the damaged file)
+  nexus stop; nexus start --new-database   (there is no backup: begins empty, keeps the damaged file)
 
 Queue: 3 jobs pending [RUNNING]
 ";

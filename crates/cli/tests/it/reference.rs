@@ -24,6 +24,11 @@ fn the_command_reference_is_what_help_says() {
         let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
         text.push_str(&format!("\n## nexus config {below} --help\n\n```text\n{}\n```\n", lines.join("\n")));
     }
+    for below in ["ls", "restore"] {
+        let help = nexus.ok(&["backup", below, "--help"]);
+        let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+        text.push_str(&format!("\n## nexus backup {below} --help\n\n```text\n{}\n```\n", lines.join("\n")));
+    }
     let help = nexus.ok(&["notify", "test", "--help"]);
     let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
     text.push_str(&format!("\n## nexus notify test --help\n\n```text\n{}\n```\n", lines.join("\n")));

@@ -80,6 +80,8 @@ pub struct Config {
     pub notify: NotifySettings,
     /// How long ended jobs are kept; none for ever.
     pub keep_jobs: Option<Duration>,
+    /// How many copies of the database are kept, of those that are named by time.
+    pub keep_backups: u32,
 }
 
 impl Default for Config {
@@ -109,6 +111,7 @@ impl Default for Config {
             log: Limits { level: Level::Info, max_size: 50 << 20, keep: 5 },
             notify: NotifySettings::default(),
             keep_jobs: None,
+            keep_backups: 5,
         }
     }
 }

@@ -206,7 +206,7 @@ fn a_key_that_waits_for_a_restart_is_kept_until_then_and_no_other() {
             "ignore" | "pass_env" | "args" => "[\"x\"]",
             "prefer" => "[1]",
             "mem_threshold" | "load_threshold" => "0.1",
-            "start_attempts" | "pause_after_failures" | "nofile" | "port" | "keep" => "77",
+            "start_attempts" | "pause_after_failures" | "nofile" | "port" | "keep" | "backups" => "77",
             "memlock" | "max_size" | "ignore_below" => "\"7MB\"",
             "shell" | "prelude" | "runner" => "\"x\"",
             "csv_gpu_arg" => "\"--x\"",

@@ -11,6 +11,7 @@
 
 use std::time::{Duration, Instant};
 
+use nexus_api::events::What;
 use nexus_api::problem::Problem;
 use nexus_core::apply::Command;
 use nexus_core::event::Event;
@@ -18,10 +19,11 @@ use nexus_core::ids::MachineId;
 use nexus_core::reconcile::Seen;
 
 use super::{AFTER_FAILURE, BATCH_LIMIT, Engine, Message, Turn, Watch};
-use crate::clock;
+use crate::home::make_private;
 use crate::narrate::Narrator;
 use crate::service_log::Line;
 use crate::store::{StoreError, TookTooLong, faults};
+use crate::{backups, clock};
 
 /// A check of the whole database ends after this long, found or not.
 const CHECK_PATIENCE: Duration = Duration::from_secs(300);
@@ -94,6 +96,7 @@ impl Engine {
         if watch.unusable.as_ref().is_some_and(|known| known.again_at.is_none()) {
             return;
         }
+        let problem = self.saved(problem);
         let again_at = (!is_damage(&problem)).then(|| clock::instant() + AFTER_FAILURE);
         let was_usable = watch.unusable.is_none();
         if again_at.is_none() {
@@ -109,8 +112,20 @@ impl Engine {
             self.log.write(&[Line::error(&problem)]);
         }
         self.trouble.set(Some(problem.clone()));
+        // Clients read anew what they show.
+        self.events.publish(What::Missed);
         let kept = watch.unusable.take().map(|before| before.kept).unwrap_or_default();
         watch.unusable = Some(Unusable { problem, again_at, stopping, kept });
+    }
+
+    /// A file that was removed is whole as long as this process has it open: a copy of it is made, to be put back.
+    fn saved(&self, problem: Problem) -> Problem {
+        let Problem::DatabaseDamaged { path, error, backup } = problem else { return problem };
+        let folder = backups::folder(&self.home.dir);
+        let is_gone = !self.home.database().exists();
+        let saved = (is_gone && make_private(&folder).is_ok()).then(|| backups::fresh(&folder, false));
+        let saved = saved.filter(|copy| self.store.copy_to(copy).is_ok()).map(|copy| copy.display().to_string());
+        Problem::DatabaseDamaged { path, error, backup: saved.or(backup) }
     }
 
     /// Writes what is wrong with the database into service.log. It may take long: on a thread of its own.
@@ -153,6 +168,7 @@ impl Engine {
         }
         let kept = watch.unusable.take().map(|unusable| unusable.kept).unwrap_or_default();
         self.trouble.set(None);
+        self.events.publish(What::Missed);
         self.log.write(&["The database can be used again".into()]);
         let mut turn = Turn { is_due: true, ..Turn::default() };
         for message in kept {

@@ -58,8 +58,8 @@ pub fn watch_database(app: &Shared) {
         let error = match identity(&watched) {
             // The service never closes it: somebody else wrote to it.
             Some(now) if now == opened => return look_closer(&of_watch, None),
-            Some(_) => "another file was put in its place, or it was emptied, while the service ran",
-            None => "it was removed while the service ran",
+            Some(_) => "another file was put in its place while the service ran",
+            None => "it was removed or emptied while the service ran",
         };
         // The engine is gone: the service is going down.
         let _ = of_watch.post(Message::Damaged(damaged(&watched, error.into())));

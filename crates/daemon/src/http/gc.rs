@@ -15,15 +15,18 @@ use nexus_core::time::Time;
 use super::extract::Sent;
 use super::problem::Failed;
 use super::{App, Shared};
-use crate::clock;
 use crate::engine::Forgetter;
 use crate::service_log::Line;
+use crate::{backups, clock};
 
 /// Jobs that are forgotten in one go: others want their turn as well.
 const AT_ONCE: u64 = 200;
 
 /// What was made a moment ago may be of a job that is about to be queued.
 const SETTLED: Duration = Duration::from_secs(3600);
+
+/// A database that was put aside may still be wanted back for so long.
+const OLD_DATABASE: Duration = Duration::from_secs(30 * 86_400);
 
 pub async fn collect(State(app): State<Shared>, Sent(wish): Sent<Collect>) -> Result<Json<Collected>, Failed> {
     let age = wish.older_than_seconds.map(Duration::from_secs).or_else(|| *app.reload.keep_jobs().borrow());
@@ -32,9 +35,12 @@ pub async fn collect(State(app): State<Shared>, Sent(wish): Sent<Collect>) -> Re
         collected.jobs = app.old_jobs(age, wish.dry_run).await?;
     }
     let orphans = app.orphans().await?;
+    let (home, keep) = (app.home.dir.clone(), app.reload.keep_backups());
     let work = move || {
         collected.folders = clear(&orphans.folders, wish.dry_run);
         collected.copies = clear(&orphans.copies, wish.dry_run);
+        collected.backups = clear_files(&backups::beyond(&home, keep), wish.dry_run);
+        collected.databases = clear_files(&backups::old_databases(&home, OLD_DATABASE), wish.dry_run);
         collected
     };
     let collected = tokio::task::spawn_blocking(work).await;
@@ -129,6 +135,19 @@ fn clear(folders: &[PathBuf], dry_run: bool) -> Share {
     for folder in folders {
         let bytes = bytes_in(folder);
         if dry_run || std::fs::remove_dir_all(folder).is_ok() {
+            share.count += 1;
+            share.bytes += bytes;
+        }
+    }
+    share
+}
+
+/// The same for files.
+fn clear_files(files: &[PathBuf], dry_run: bool) -> Share {
+    let mut share = Share::default();
+    for file in files {
+        let bytes = std::fs::symlink_metadata(file).map_or(0, |found| found.len());
+        if dry_run || std::fs::remove_file(file).is_ok() {
             share.count += 1;
             share.bytes += bytes;
         }

@@ -23,6 +23,9 @@ const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub async fn health(State(app): State<Shared>) -> Result<Json<Value>, Failed> {
     let asked = async {
         app.ask(|_| ()).await?;
+        if let Some(problem) = app.trouble.get() {
+            return Err(problem);
+        }
         app.read(|reader| reader.totals().map_err(|error| error.problem())).await
     };
     match tokio::time::timeout(ANSWER_LIMIT, asked).await {

@@ -2,6 +2,7 @@
 
 mod actions;
 mod away;
+mod backups;
 mod browser_terminal;
 mod changes;
 mod config;
@@ -140,6 +141,7 @@ pub fn open_router(app: Shared) -> Router {
         .route("/v1/notify/test", post(notify::test))
         .route("/v1/status", get(service::status))
         .route("/v1/gc", post(gc::collect))
+        .route("/v1/backups", get(backups::list).post(backups::make))
         .route("/v1/queue/pause", post(service::pause))
         .route("/v1/queue/resume", post(service::resume))
         .route("/v1/machines", get(machines::list).post(machines::add))

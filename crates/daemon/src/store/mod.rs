@@ -4,6 +4,7 @@
 //! file system, where WAL would lose data.
 
 mod begin;
+mod copy;
 mod damage;
 mod export;
 mod fill;
@@ -21,6 +22,7 @@ mod records;
 mod report;
 mod restore;
 mod results;
+mod since;
 mod spec;
 mod submissions;
 mod sweeps;
@@ -46,6 +48,7 @@ use nexus_node::memory;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction};
 
+pub use copy::copy_database;
 pub use damage::{TookTooLong, faults};
 pub use export::{Envs, View};
 pub use history::{PastJob, PastRun, Took};

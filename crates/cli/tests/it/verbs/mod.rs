@@ -10,6 +10,7 @@ mod attach;
 mod attach_errors;
 mod attach_many;
 mod automatic_start;
+mod backup;
 mod cancel;
 mod checkpoints;
 mod colours;
@@ -31,6 +32,7 @@ mod export;
 mod export_again;
 mod first;
 mod forget;
+
 mod gc;
 mod gpu_arg;
 mod gpus;

@@ -22,7 +22,7 @@ use story::{Counts, Story};
 
 const SEEDS: u64 = 200;
 const STEPS: u64 = 250;
-const DAMAGED_SEEDS: u64 = 40;
+const DAMAGED_SEEDS: u64 = 8;
 
 #[test]
 fn the_service_loses_nothing_whatever_happens_to_it() {

@@ -1,5 +1,6 @@
 //! Every operation of the router, by what it is about. A path that is added there is added here: a test says so.
 
+use nexus_api::backup::{Backup, MakeBackup};
 use nexus_api::config::{ConfigView, Overrides};
 use nexus_api::edit::{JobEdit, JobEdited, QueueEdit, QueueEdited, QueueText};
 use nexus_api::events::Event;
@@ -348,6 +349,15 @@ fn of_service() -> Vec<Operation> {
                     older than wished, or than `retention.jobs`. What is on other machines stays.")
             .takes::<Collect>()
             .answers::<Collected>("What was deleted; of a dry run what would be."),
+        get("/v1/backups", "list_backups", "Lists copies of the database")
+            .answers_list::<Backup>("Those in `backups/` of the home, the newest first."),
+        post("/v1/backups", "make_backup", "Copies the database")
+            .about("As it is at one moment; jobs go on meanwhile. Of the copies that are named by time only the newest \
+                    `retention.backups` are kept.")
+            .takes::<MakeBackup>()
+            .answers::<Backup>("The copy, which is whole, checked and on the disk.")
+            .or(503, "The database is damaged: a copy would be too.")
+            .or(507, "There is no room for it."),
         post("/v1/service/stop", "stop_service", "Stops the service")
             .about("Answered when it is decided; jobs that are ended have their time for it afterwards.")
             .takes::<Stop>()

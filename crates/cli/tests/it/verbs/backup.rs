@@ -1,0 +1,85 @@
+//! `backup`: copies of the database while the service runs, and the way back to one.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use nexus_testkit::{Nexus, until};
+
+use crate::NEXUS;
+
+#[test]
+fn a_copy_that_is_put_back_works_with_the_jobs_that_ended_since() {
+    let nexus = Nexus::with_gpus(NEXUS, 2);
+    let ledger = nexus.work().join("ledger");
+    let line = |word: &str| format!("echo {word} >> {}", ledger.display());
+    let before = nexus.done(&line("before"))["id"].as_str().unwrap().to_owned();
+    let runs = nexus.add("sleep 1000");
+    nexus.in_state(&runs, "running");
+    let ends = nexus.add_with(&["--hold", "--gpus", "0"], &format!("{}; exit 3", line("ends")));
+    let goes_on = nexus.add_with(&["--hold", "--gpus", "0"], &format!("{}; sleep 1000", line("goes_on")));
+    let made = nexus.json(&["backup", "--json"]);
+    let copy = made["path"].as_str().unwrap();
+    assert_eq!(fs::metadata(copy).unwrap().permissions().mode() & 0o777, 0o600);
+
+    nexus.ok(&["release", &ends, &goes_on]);
+    assert_eq!(nexus.ended(&ends)["exit_code"], 3);
+    nexus.in_state(&goes_on, "running");
+    until("it has begun", || fs::read_to_string(&ledger).ok().filter(|text| text.contains("goes_on")));
+    let unknown = nexus.done("true")["id"].as_str().unwrap().to_owned();
+    let said = nexus.fails(1, &["backup", "restore"]);
+    assert!(said.contains("a service runs in") && said.contains("nexus stop --keep-jobs"), "{said}");
+    nexus.ok(&["stop", "--keep-jobs"]);
+    let restored = nexus.json(&["backup", "restore", "--json"]);
+    assert_eq!(restored["from"], made["path"]);
+    assert!(fs::metadata(restored["aside"].as_str().unwrap()).is_ok(), "the database before is kept");
+    let mut begun = [ends.clone(), goes_on.clone()];
+    begun.sort();
+    let mut told: Vec<&str> = restored["begun_since"].as_array().unwrap().iter().filter_map(|id| id.as_str()).collect();
+    told.sort_unstable();
+    assert_eq!(told, begun);
+    assert_eq!(restored["unknown"].as_array().unwrap(), &[serde_json::Value::from(unknown.clone())]);
+
+    nexus.ok(&["start"]);
+    assert_eq!(nexus.job(&before)["state"], "completed");
+    nexus.in_state(&runs, "running");
+    nexus.in_state(&goes_on, "running");
+    // Its record is there, unless its folder was tidied already: then nobody knows, and it is lost.
+    let ended = nexus.ended(&ends);
+    assert!(ended["exit_code"] == 3 || ended["reason"] == "lost", "{ended}");
+    nexus.fails(1, &["show", &unknown]);
+    let lines = fs::read_to_string(&ledger).unwrap();
+    for word in ["before", "ends", "goes_on"] {
+        assert_eq!(lines.lines().filter(|line| *line == word).count(), 1, "{word} ran once: {lines}");
+    }
+    nexus.ok(&["kill", "-y", &runs, &goes_on]);
+    assert_eq!(nexus.ended(&goes_on)["state"], "killed");
+    assert_eq!(nexus.done("true")["state"], "completed");
+}
+
+#[test]
+fn only_the_newest_copies_are_kept_and_what_is_no_copy_is_refused() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    nexus.ok(&["config", "set", "retention.backups", "2"]);
+    for _ in 0..3 {
+        nexus.ok(&["backup"]);
+    }
+    let copies = nexus.json(&["backup", "ls", "--json"]);
+    assert_eq!(copies.as_array().unwrap().len(), 2, "{copies}");
+    let own = nexus.work().join("own.db");
+    nexus.ok(&["backup", "--to", own.to_str().unwrap()]);
+    let said = nexus.fails(1, &["backup", "--to", own.to_str().unwrap()]);
+    assert!(said.contains("a new file in a folder that can be written"), "{said}");
+    assert_eq!(nexus.json(&["backup", "ls", "--json"]).as_array().unwrap().len(), 2, "one of your own is not counted");
+    nexus.ok(&["config", "set", "retention.backups", "1"]);
+    let told = nexus.run(&["gc", "--dry-run"]).expect_code(0).stderr;
+    assert!(told.contains("1 old backup (retention.backups): "), "{told}");
+    nexus.ok(&["stop"]);
+    let text = nexus.file("notes.txt", "no database");
+    for bad in [text.to_str().unwrap(), "/nowhere/x.db", "/"] {
+        let said = nexus.fails(1, &["backup", "restore", bad]);
+        assert!(said.contains("a sound copy of a database, made by nexus backup"), "{bad}: {said}");
+    }
+    let other = Nexus::fresh(NEXUS);
+    let said = other.fails(1, &["backup", "restore"]);
+    assert!(said.starts_with("error: there is no backup\n"), "{said}");
+}
