@@ -203,6 +203,11 @@ impl LineState {
         }
     }
 
+    /// Whether something that is said reaches the machine now.
+    pub fn is_up(&self) -> bool {
+        matches!(self, LineState::Own | LineState::Up { .. })
+    }
+
     /// Whether it was reached since the service began.
     pub fn was_up(&self) -> bool {
         match self {

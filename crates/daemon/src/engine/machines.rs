@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 use nexus_api::jobs::JobRequest;
 use nexus_api::paths::Home;
@@ -14,8 +15,9 @@ use nexus_core::event::Event;
 use nexus_core::ids::{ClassId, MachineId};
 use nexus_core::machine::{Machine, Standing};
 use nexus_core::run::Run;
-use nexus_node::RunPlace;
+use nexus_node::line::Hello;
 use nexus_node::slurm::Options;
+use nexus_node::RunPlace;
 
 use super::{Engine, Message, Turn, Watch};
 use crate::backend::Backend;
@@ -48,7 +50,7 @@ pub struct Calls {
 
 /// Calls a machine of a simulation.
 #[cfg(test)]
-pub type Simulator = Arc<dyn Fn(MachineId, bool, Sink) -> Box<dyn crate::backend::Simulated> + Send + Sync>;
+pub type Simulator = Arc<dyn Fn(&MachineRow, Sink) -> Box<dyn crate::backend::Simulated> + Send + Sync>;
 
 impl Calls {
     pub fn new(home: &Home, service: String, engine: Sender<Message>, config: &Config) -> Calls {
@@ -231,7 +233,7 @@ impl Engine {
         });
         #[cfg(test)]
         if let Some(simulated) = &self.calls.simulated {
-            let backend = Backend::Simulated(simulated(id, row.slurm.is_some(), sink));
+            let backend = Backend::Simulated(simulated(&row, sink));
             return self.is_called(row, backend);
         }
         let remote = match Remote::call(way, sink) {
@@ -277,18 +279,10 @@ impl Engine {
                 member.line.step(step);
                 self.tell_machine(machine);
             }
-            News::Up { hello, round_trip } => {
-                turn.lines.push(format!("Machine {} connected", member.name).into());
-                member.machine.cpus = hello.cpus;
-                member.machine.ram_mib = hello.ram_mib;
-                member.poll = None;
-                let simulated = member.gpus.are_simulated();
-                member.line = LineState::Up { hello, round_trip, since: clock::now() };
-                // Without its GPUs it is only half there: the first reading follows at once; so for a cluster.
-                if simulated {
-                    self.is_there(machine, turn, watch);
-                }
-            }
+            News::Up { hello, round_trip } => self.line_up(machine, hello, round_trip, turn, watch),
+            // Words of a line that is not up, or is lost: a machine that counted as reached by them would be asked what nobody
+            // hears, and its runs would be waited for without end.
+            News::Gpus(_) | News::Slurm(_) if !member.line.is_up() => {}
             News::Gpus(reading) => {
                 self.gpus_read(machine, reading, turn, watch);
                 if self.pool.member(machine).is_some_and(|member| !member.machine.reachable) {
@@ -312,13 +306,42 @@ impl Engine {
                 let (since, again_at) = (clock::now(), clock::now().after(again_in));
                 let since = member.line.down_since().unwrap_or(since);
                 member.line = LineState::Down { trouble, since, again_at, was_up };
-                member.machine.reachable = false;
-                let lost = member.is_known().then(|| member.machine.clone());
-                if let Some(lost) = lost {
-                    self.report(Report::Machine(lost), turn, watch);
-                }
+                self.not_reached(machine, turn, watch);
                 self.tell_machine(machine);
             }
+        }
+    }
+
+    fn line_up(
+        &mut self,
+        machine: MachineId,
+        hello: Box<Hello>,
+        round_trip: Duration,
+        turn: &mut Turn,
+        watch: &mut Watch,
+    ) {
+        // Should the loss of the line before not have been told: what was asked over that one may be lost with it.
+        self.not_reached(machine, turn, watch);
+        let Some(member) = self.pool.members.get_mut(&machine) else { return };
+        turn.lines.push(format!("Machine {} connected", member.name).into());
+        member.machine.cpus = hello.cpus;
+        member.machine.ram_mib = hello.ram_mib;
+        member.poll = None;
+        let simulated = member.gpus.are_simulated();
+        member.line = LineState::Up { hello, round_trip, since: clock::now() };
+        // Without its GPUs it is only half there: the first reading follows at once; so for a cluster.
+        if simulated {
+            self.is_there(machine, turn, watch);
+        }
+    }
+
+    /// What is known of it stays; its runs are left alone, and observed anew once it is reached again.
+    pub(super) fn not_reached(&mut self, machine: MachineId, turn: &mut Turn, watch: &mut Watch) {
+        let Some(member) = self.pool.members.get_mut(&machine) else { return };
+        member.machine.reachable = false;
+        let lost = member.is_known().then(|| member.machine.clone());
+        if let Some(lost) = lost {
+            self.report(Report::Machine(lost), turn, watch);
         }
     }
 

@@ -53,11 +53,7 @@ impl Engine {
             turn.lines.push(Line::warn(format!("Machine {}: {}", member.name, trouble.why)));
         }
         in_cluster.away = Some((trouble, since));
-        member.machine.reachable = false;
-        let lost = member.is_known().then(|| member.machine.clone());
-        if let Some(lost) = lost {
-            self.report(Report::Machine(lost), turn, watch);
-        }
+        self.not_reached(machine, turn, watch);
         self.tell_machine(machine);
     }
 

@@ -1,5 +1,6 @@
 //! Machines over ssh, on real sshd.
 
+mod absences;
 mod chaos;
 mod jobs;
 mod machines;

@@ -11,6 +11,7 @@ pub mod address;
 pub mod binary;
 mod code;
 mod contact;
+mod gate;
 mod reached;
 pub mod trouble;
 
@@ -34,6 +35,7 @@ use binary::Binary;
 use code::Shipment;
 pub use contact::Step;
 use contact::{Contact, Order, contact};
+use gate::Gate;
 pub use reached::Reached;
 use trouble::Trouble;
 
@@ -282,17 +284,20 @@ impl Caller {
             Ok(contact) => contact,
             Err(trouble) => return (Over::Trouble(trouble), false),
         };
-        let line = Arc::new(Line::open(reader, writer, self.listener()));
+        let gate = Arc::new(Gate::new(self.sink.clone()));
+        let line = Arc::new(Line::open(reader, writer, self.listener(gate.clone())));
         let (over, was_up) = match self.greeted(&line) {
             Ok((hello, round_trip)) => {
                 let code = hello.code.clone();
                 *locked(&self.line) = Some(line.clone());
                 *locked(&self.hello) = Some(Arc::new((*hello).clone()));
-                (self.sink)(News::Up { hello, round_trip });
+                gate.open(News::Up { hello, round_trip });
                 (self.keep(&line, &code), true)
             }
             Err(over) => (over, false),
         };
+        gate.close();
+        self.forget_words();
         *locked(&self.line) = None;
         line.close();
         let over = match over {
@@ -305,6 +310,15 @@ impl Caller {
         };
         ssh.kill();
         (over, was_up)
+    }
+
+    /// Words of a line that is over must not be taken for those of the next. What somebody wants is kept.
+    fn forget_words(&self) {
+        let wishes: Vec<Ask> = self.asks.try_iter().filter(|ask| matches!(ask, Ask::CallNow | Ask::End)).collect();
+        for wish in wishes {
+            // This very thread has the other end.
+            let _ = self.to_self.send(wish);
+        }
     }
 
     fn order(&self) -> Order {
@@ -320,9 +334,9 @@ impl Caller {
         Order { address, ssh_args: ssh_args.get(), control, home, service, node_args }
     }
 
-    /// Reports and readings go straight on; the rest is for the thread.
-    fn listener(&self) -> Box<dyn Fn(Heard) + Send + Sync> {
-        let (sink, offset) = (self.sink.clone(), self.offset_ms.clone());
+    /// Reports and readings go to the engine, through the gate of this line; the rest is for the calling thread.
+    fn listener(&self, gate: Arc<Gate>) -> Box<dyn Fn(Heard) + Send + Sync> {
+        let offset = self.offset_ms.clone();
         let to_self = Mutex::new(self.to_self.clone());
         let tell = move |ask| {
             let to_self = to_self.lock().expect("nobody panics while they send");
@@ -331,18 +345,18 @@ impl Caller {
         };
         Box::new(move |heard| match heard {
             Heard::Said(FromNode::Report(report)) => {
-                sink(News::Report(by_our_clock(report, offset.load(Ordering::Relaxed))));
+                gate.pass(News::Report(by_our_clock(report, offset.load(Ordering::Relaxed))));
             }
-            Heard::Said(FromNode::Gpus(reading)) => sink(News::Gpus(reading)),
-            Heard::Said(FromNode::Slurm(news)) => sink(News::Slurm(news)),
-            Heard::Said(FromNode::LoginEnv { error: Some(error) }) => sink(News::NoLoginEnv(error)),
+            Heard::Said(FromNode::Gpus(reading)) => gate.pass(News::Gpus(reading)),
+            Heard::Said(FromNode::Slurm(news)) => gate.pass(News::Slurm(news)),
+            Heard::Said(FromNode::LoginEnv { error: Some(error) }) => gate.pass(News::NoLoginEnv(error)),
             Heard::Said(said) => {
                 if let FromNode::Hello(hello) = &said {
                     offset.store(hello.at_ms - clock::now().0, Ordering::Relaxed);
                 }
-                tell(Ask::Heard(said));
+                gate.tell_caller(|| tell(Ask::Heard(said)));
             }
-            Heard::Lost(why) => tell(Ask::Lost(why)),
+            Heard::Lost(why) => gate.tell_caller(|| tell(Ask::Lost(why))),
         })
     }
 

@@ -243,7 +243,7 @@ impl World {
         let longest = self.chance.pick(&[1, 500, 5_000, 60_000]);
         let life = Life {
             at: self.later(longest),
-            outcome: super::park::natural_end(&mut self.chance),
+            outcome: super::said::natural_end(&mut self.chance),
             number,
             records: true,
             by_slurm: false,

@@ -11,6 +11,7 @@ mod cluster;
 mod disk;
 mod ledger;
 mod park;
+mod said;
 mod site;
 mod story;
 mod users;

@@ -6,24 +6,24 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use nexus_api::results::Found;
-use nexus_api::run_dir::{Cause, ExitRecord, ExitStatus, FORMAT, RunSpec};
+use nexus_api::run_dir::RunSpec;
 use nexus_core::ids::{MachineId, RunId};
 use nexus_core::run::Outcome;
 use nexus_core::time::Time;
-use nexus_node::line::Hello;
 use nexus_node::slurm::{Ask, Keeper};
 use nexus_node::{Report, RunPlace};
 use nexus_testkit::Chance;
 
 use super::cluster::{self, Said, Truth};
 use super::ledger::Ledger;
+use super::said::{ended_report, hello, natural_end, reading};
 use super::site::PretendSite;
 use crate::backend::Simulated;
 use crate::backend::ssh::trouble::Trouble;
 use crate::backend::ssh::{News, Sink};
 use crate::clock;
 use crate::engine::{Message, messages};
+use crate::store::MachineRow;
 
 /// The service is killed: what unwinds it.
 pub struct Killed;
@@ -36,11 +36,11 @@ enum Order {
 }
 
 /// A process that lives, and how it is to end.
-struct Life {
+pub struct Life {
     at: Time,
-    began_ms: i64,
-    pid: u32,
-    outcome: Outcome,
+    pub began_ms: i64,
+    pub pid: u32,
+    pub outcome: Outcome,
 }
 
 #[derive(Default)]
@@ -52,6 +52,8 @@ struct Host {
     is_cut: bool,
     /// To the service of now, which calls it; none for the service's own host.
     line: Option<Sink>,
+    /// Its node reads GPUs, and tells them at every poll.
+    reads_gpus: bool,
     /// What the service was told last.
     is_up: bool,
     /// The line is dead, and the service does not know: it will, before there is another.
@@ -149,11 +151,12 @@ impl Park {
     }
 
     /// A machine is called by the service of now.
-    pub fn call(&mut self, machine: MachineId, is_cluster: bool, line: Sink) {
+    pub fn call(&mut self, row: &MachineRow, line: Sink) {
         let (seed, now, faults) = (self.chance.below(u64::MAX), self.now, self.faults);
-        let host = self.hosts.entry(machine).or_default();
+        let host = self.hosts.entry(row.id).or_default();
         (host.line, host.is_up, host.is_broken) = (Some(line), false, false);
-        if is_cluster && host.login.is_none() {
+        host.reads_gpus = row.slurm.is_none() && row.simulated == 0;
+        if row.slurm.is_some() && host.login.is_none() {
             let world = Arc::new(Mutex::new(cluster::World::new(seed, now, faults)));
             host.login = Some(Login { world, keeper: None, asked: vec![] });
         }
@@ -231,6 +234,7 @@ impl Park {
         self.land();
         self.end_what_is_due();
         self.tell_lines();
+        self.tell_readings();
         self.clusters_pass();
         let now = self.now;
         let (due, later): (Vec<_>, Vec<_>) =
@@ -261,7 +265,7 @@ impl Park {
         }
     }
 
-    /// A service is told of its lines; not at once.
+    /// A service is told of its lines; not at once. The loss of one that comes back quickly is not always told.
     fn tell_lines(&mut self) {
         for (machine, host) in &mut self.hosts {
             let Some(line) = &host.line else { continue };
@@ -269,7 +273,8 @@ impl Park {
             if !changes || !self.chance.one_in(2) {
                 continue;
             }
-            (host.is_up, host.is_broken) = (!host.is_up, false);
+            let is_back_already = host.is_up && !host.is_cut && self.chance.one_in(2);
+            (host.is_up, host.is_broken) = (!host.is_up || is_back_already, false);
             line(match host.is_up {
                 true => News::Up { hello: Box::new(hello(*machine)), round_trip: Duration::from_millis(1) },
                 false => News::Down { trouble: Trouble::passing("it is away"), again_in: Duration::from_secs(1) },
@@ -279,6 +284,18 @@ impl Park {
                     true => login.begins(),
                     false => login.dies(),
                 }
+            }
+        }
+    }
+
+    /// GPUs are told as soon as a node runs and as long as anything of its line is read: before the service has heard that
+    /// the line is up, and after it has heard that the line is down.
+    fn tell_readings(&mut self) {
+        for (machine, host) in self.hosts.iter().filter(|(_, host)| host.reads_gpus) {
+            let Some(line) = &host.line else { continue };
+            if self.chance.one_in(if host.is_up { 2 } else { 4 }) {
+                self.told.push(format!("{machine:?} tells its GPUs, and is up: {}", host.is_up));
+                line(News::Gpus(reading()));
             }
         }
     }
@@ -468,7 +485,7 @@ impl Park {
     }
 }
 
-fn later(now: Time, milliseconds: u64) -> Time {
+pub fn later(now: Time, milliseconds: u64) -> Time {
     now.after(Duration::from_millis(milliseconds))
 }
 
@@ -516,65 +533,5 @@ impl Order {
             Order::Observe(run) => Ask::Observe(place(run)),
             Order::Tidy(run) => Ask::Clear(place(run)),
         }
-    }
-}
-
-pub fn natural_end(chance: &mut Chance) -> Outcome {
-    match chance.below(12) {
-        0 => Outcome::Exited { code: 1 + chance.below(200) as i32 },
-        1 => Outcome::Signaled { signal: chance.pick(&[9, 11, 15]) },
-        2 => Outcome::TimedOut { code: None, signal: Some(15) },
-        _ => Outcome::Exited { code: 0 },
-    }
-}
-
-fn ended_report(run: RunId, life: &Life) -> Report {
-    let (code, signal, cause) = match &life.outcome {
-        Outcome::Exited { code } => (Some(*code), None, Cause::Own),
-        Outcome::Signaled { signal } => (None, Some(*signal), Cause::Own),
-        Outcome::Stopped { code, signal } => (*code, *signal, Cause::Asked),
-        Outcome::TimedOut { code, signal } => (*code, *signal, Cause::Timeout),
-        other => panic!("no process ends as {other:?} here"),
-    };
-    let status = match (code, signal) {
-        (Some(code), _) => ExitStatus::Exited { code },
-        (None, signal) => ExitStatus::Signaled { signal: signal.expect("one of both") },
-    };
-    let record = ExitRecord {
-        format: FORMAT,
-        run: run.to_string(),
-        status,
-        cause,
-        pid: Some(life.pid),
-        started_at_ms: Some(life.began_ms),
-        ended_at_ms: clock::now().0,
-        lost_output_bytes: 0,
-        oom: None,
-        found: Found::default(),
-    };
-    Report::Ended { run, record }
-}
-
-fn hello(machine: MachineId) -> Hello {
-    let home = std::path::PathBuf::from(format!("/there/{machine:?}"));
-    Hello {
-        version: "1".into(),
-        pid: 1,
-        hostname: format!("{machine:?}"),
-        user: "user".into(),
-        logs: home.join("logs"),
-        checkpoints: home.join("checkpoints"),
-        results: home.join("results"),
-        code: home.join("code"),
-        screens: home.join("screens"),
-        user_home: home.clone(),
-        home,
-        cpus: 8,
-        ram_mib: 8192,
-        boot_id: "1".into(),
-        cgroups: false,
-        memory_limits: false,
-        bash: None,
-        at_ms: clock::now().0,
     }
 }

@@ -268,9 +268,9 @@ impl Story {
         let config = Config::default();
         let mut calls = Calls::new(&self.home, "sim".into(), outbox.clone(), &config);
         let park = self.park.clone();
-        calls.simulated = Some(Arc::new(move |machine, is_cluster, line| {
-            park.lock().expect("no machine panics with it in hand").call(machine, is_cluster, line);
-            Box::new(Handle { machine, park: park.clone() })
+        calls.simulated = Some(Arc::new(move |row, line| {
+            park.lock().expect("no machine panics with it in hand").call(row, line);
+            Box::new(Handle { machine: row.id, park: park.clone() })
         }));
         let remnants = Remnants::read(&store).expect("a database that can be read");
         let engine = Engine {

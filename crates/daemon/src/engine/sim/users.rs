@@ -16,9 +16,10 @@ use crate::engine::taken::Taken;
 use crate::engine::{AddMachine, Forgetter, Message, Once, Revision, fresh};
 
 /// Machines that users know of: their names, and the numbers that they get.
-/// The last of them is a cluster.
+/// The last of them is a cluster, and the one before has GPUs that its node reads.
 pub const MACHINES: u64 = 3;
 const CLUSTER: u64 = MACHINES - 1;
+const READ: u64 = MACHINES - 2;
 
 /// Jobs are added up to here.
 const MOST_JOBS: usize = 40;
@@ -170,7 +171,7 @@ impl Users {
                         AddMachine { address: None, slurm, name, class: None, home: None, simulated: 0 }
                     }
                     number => {
-                        let (address, simulated) = (Address::parse(&name), 1 + number as u16);
+                        let (address, simulated) = (Address::parse(&name), if number == READ { 0 } else { 1 });
                         AddMachine { address, slurm: None, name, class: None, home: None, simulated }
                     }
                 };

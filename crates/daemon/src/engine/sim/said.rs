@@ -1,0 +1,85 @@
+//! What pretended machines say: who they are, what their GPUs are, how processes ended.
+
+use nexus_api::results::Found;
+use nexus_api::run_dir::{Cause, ExitRecord, ExitStatus, FORMAT};
+use nexus_core::ids::{MachineId, RunId};
+use nexus_core::run::Outcome;
+use nexus_node::Report;
+use nexus_node::gpu::{GpuSeen, GpuState, Reading, Source, Vitals};
+use nexus_node::line::Hello;
+use nexus_testkit::Chance;
+
+use super::park::Life;
+use crate::clock;
+
+pub fn natural_end(chance: &mut Chance) -> Outcome {
+    match chance.below(12) {
+        0 => Outcome::Exited { code: 1 + chance.below(200) as i32 },
+        1 => Outcome::Signaled { signal: chance.pick(&[9, 11, 15]) },
+        2 => Outcome::TimedOut { code: None, signal: Some(15) },
+        _ => Outcome::Exited { code: 0 },
+    }
+}
+
+pub fn ended_report(run: RunId, life: &Life) -> Report {
+    let (code, signal, cause) = match &life.outcome {
+        Outcome::Exited { code } => (Some(*code), None, Cause::Own),
+        Outcome::Signaled { signal } => (None, Some(*signal), Cause::Own),
+        Outcome::Stopped { code, signal } => (*code, *signal, Cause::Asked),
+        Outcome::TimedOut { code, signal } => (*code, *signal, Cause::Timeout),
+        other => panic!("no process ends as {other:?} here"),
+    };
+    let status = match (code, signal) {
+        (Some(code), _) => ExitStatus::Exited { code },
+        (None, signal) => ExitStatus::Signaled { signal: signal.expect("one of both") },
+    };
+    let record = ExitRecord {
+        format: FORMAT,
+        run: run.to_string(),
+        status,
+        cause,
+        pid: Some(life.pid),
+        started_at_ms: Some(life.began_ms),
+        ended_at_ms: clock::now().0,
+        lost_output_bytes: 0,
+        oom: None,
+        found: Found::default(),
+    };
+    Report::Ended { run, record }
+}
+
+/// Of a machine with two GPUs.
+pub fn reading() -> Reading {
+    let gpu = |index: u16| GpuSeen {
+        index,
+        uuid: format!("GPU-{index}"),
+        name: "a GPU".into(),
+        memory_mib: 24 << 10,
+        state: GpuState::Read(Vitals::default()),
+    };
+    Reading { gpus: vec![gpu(0), gpu(1)], source: Some(Source::Nvml), ..Reading::default() }
+}
+
+pub fn hello(machine: MachineId) -> Hello {
+    let home = std::path::PathBuf::from(format!("/there/{machine:?}"));
+    Hello {
+        version: "1".into(),
+        pid: 1,
+        hostname: format!("{machine:?}"),
+        user: "user".into(),
+        logs: home.join("logs"),
+        checkpoints: home.join("checkpoints"),
+        results: home.join("results"),
+        code: home.join("code"),
+        screens: home.join("screens"),
+        user_home: home.clone(),
+        home,
+        cpus: 8,
+        ram_mib: 8192,
+        boot_id: "1".into(),
+        cgroups: false,
+        memory_limits: false,
+        bash: None,
+        at_ms: clock::now().0,
+    }
+}
