@@ -21,6 +21,7 @@ mod submit;
 mod sweep;
 mod tags;
 mod taken;
+mod terms;
 mod turn;
 mod unusable;
 mod variables;
@@ -453,6 +454,7 @@ impl Engine {
             let effects = reconcile(&self.world, &mut watch.seen);
             self.act(effects, announced, watch);
         }
+        self.tell_terms(&turn.batch);
         for reply in turn.replies {
             reply(Ok((self, &turn.batch)));
         }
@@ -492,7 +494,9 @@ impl Engine {
                     if ran {
                         watch.missing.insert(run);
                     }
-                    asked.entry(machine).or_default().observes.extend(self.run_place(run, machine));
+                    let asked = asked.entry(machine).or_default();
+                    asked.observes.extend(self.run_place(run, machine));
+                    asked.terms.extend(self.terms_of(run));
                 }
                 Effect::Stop { run, machine } => {
                     asked.entry(machine).or_default().stops.extend(self.run_place(run, machine));

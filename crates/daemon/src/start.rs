@@ -292,6 +292,7 @@ fn open_node(home: &Home, lock: &HomeLock, engine: mpsc::Sender<Message>) -> Res
         launcher: vec!["/proc/self/exe".into(), "__launcher".into()],
         cgroups: true,
         guard: Some(guard.into()),
+        shim_patience: NodeConfig::usual_shim_patience(),
     };
     let sink = move |report: NodeReport| {
         for message in messages(report) {

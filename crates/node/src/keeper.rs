@@ -7,6 +7,7 @@
 //! Messages of shims are quick but may be lost; the directory of a run tells the same, and a pidfd tells when to look.
 
 mod handing;
+mod standstill;
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
@@ -22,6 +23,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use self::handing::Handed;
+use self::standstill::Term;
 use crate::cgroup::Containment;
 use crate::inspect::{InspectError, Seen, claim, inspect};
 use crate::launch::Launcher;
@@ -78,6 +80,8 @@ pub(crate) struct Keeper {
     unsettled: HashMap<RunId, Unsettled>,
     /// Lost, with a thread that ends what they left.
     clearing: HashSet<RunId>,
+    /// When runs are to end, should their shims not see to it.
+    terms: HashMap<RunId, Term>,
     closed: bool,
 }
 
@@ -93,6 +97,10 @@ struct Launching {
 struct Watched {
     dir: PathBuf,
     shim: Arc<OwnedFd>,
+    /// The same process by its number.
+    process: Process,
+    /// As its shim has told it.
+    started: Option<Started>,
     /// Its command is known to have started.
     begun: bool,
     /// Its end was reported by message.
@@ -104,8 +112,8 @@ struct Watched {
 }
 
 impl Watched {
-    fn new(dir: PathBuf, shim: Arc<OwnedFd>) -> Watched {
-        Watched { dir, shim, begun: false, ended: false, reusable: true, handed: None }
+    fn new(dir: PathBuf, shim: Arc<OwnedFd>, process: Process) -> Watched {
+        Watched { dir, shim, process, started: None, begun: false, ended: false, reusable: true, handed: None }
     }
 }
 
@@ -151,6 +159,7 @@ impl Keeper {
             listeners: parts.listeners,
             unsettled: HashMap::new(),
             clearing: HashSet::new(),
+            terms: HashMap::new(),
             closed: false,
         }
     }
@@ -176,6 +185,7 @@ impl Keeper {
                 }
             }
             self.look_again();
+            self.mind_standstills();
         }
         if let Some(launcher) = self.launcher.take() {
             launcher.close();
@@ -208,7 +218,9 @@ impl Keeper {
         let runs: Vec<RunId> = self.watched.keys().copied().collect();
         polled.extend(self.watched.values().map(|watched| PollFd::new(&watched.shim, PollFlags::IN)));
         let now = Instant::now();
-        let due = self.unsettled.values().map(|unsettled| unsettled.at.saturating_duration_since(now)).min();
+        let due = self.unsettled.values().map(|unsettled| unsettled.at);
+        let due = due.chain(self.terms.values().filter_map(Term::due)).min();
+        let due = due.map(|due| due.saturating_duration_since(now));
         let _ = poll(&mut polled, due.and_then(|due| Timespec::try_from(due).ok()).as_ref());
         let is_ready = |index: usize| !polled[index].revents().is_empty();
         Ready {
@@ -219,7 +231,8 @@ impl Keeper {
         }
     }
 
-    fn report(&self, report: Report) {
+    fn report(&mut self, report: Report) {
+        self.term_is_over(&report);
         (self.sink)(report);
     }
 
@@ -235,6 +248,9 @@ impl Keeper {
                     self.clearing.remove(&run);
                     self.report(Report::Lost { run, error });
                 }
+                Request::Terms(runs) => self.know_terms(runs),
+                Request::Emptied { run } => self.emptied(run),
+                Request::Replaced { run, record } => self.ended(run, *record),
                 Request::Close => self.closed = true,
             }
         }
@@ -256,6 +272,7 @@ impl Keeper {
     }
 
     fn launch(&mut self, run: RunId, mut launching: Launching) {
+        self.terms.entry(run).or_insert_with(|| Term::of(&launching.spec, self.config.shim_patience));
         let asked = self.revive_launcher().and_then(|launcher| launcher.ask(&launching.spec));
         match asked {
             Ok(()) => {
@@ -312,14 +329,15 @@ impl Keeper {
         };
         let shim = open_process(shim_pid);
         // Read with the pidfd in hand: a child of the launcher's is the shim, any other has got its pid since.
-        match shim.filter(|_| processes::stat(shim_pid).is_some_and(|stat| stat.parent == launcher_pid)) {
-            Some(shim) => {
-                if stop {
-                    let _ = processes::send_signal(&shim, libc::SIGTERM);
-                }
+        let stat = shim.as_ref().and_then(|_| processes::stat(shim_pid)).filter(|stat| stat.parent == launcher_pid);
+        match shim.zip(stat) {
+            Some((shim, stat)) => {
                 let (dir, shim) = (spec.dir.clone(), Arc::new(shim));
-                let watched = Watched { begun, reusable: !stop, ..Watched::new(dir, shim) };
+                let watched = Watched { begun, ..Watched::new(dir, shim, stat.process) };
                 self.watched.entry(run).or_insert(watched);
+                if stop {
+                    self.signal(run);
+                }
                 if !begun {
                     self.look_later(run, spec.dir, Why::Launched, MESSAGE_PATIENCE);
                 }
@@ -382,7 +400,8 @@ impl Keeper {
             launching.begun = true;
         }
         if let Some(watched) = self.watched.get_mut(&run) {
-            watched.begun = true;
+            (watched.begun, watched.started) = (true, Some(started.clone()));
+            self.term_begins(run, &started);
         }
         match self.unsettled.remove(&run) {
             // Somebody waits for word from it, which this is.
@@ -395,6 +414,7 @@ impl Keeper {
 
     fn ended(&mut self, run: RunId, record: ExitRecord) {
         self.is_taken(run);
+        let record = self.explained(run, record);
         self.launching.remove(&run);
         self.unsettled.remove(&run);
         if let Some(watched) = self.watched.get_mut(&run) {
@@ -426,11 +446,13 @@ impl Keeper {
         }
     }
 
-    /// Asks the shim to end its run. One that has told its end may have another by now.
+    /// Asks the shim to end its run. One that has told its end may have another by now; one that was stopped hears it.
     fn signal(&mut self, run: RunId) {
         if let Some(watched) = self.watched.get_mut(&run).filter(|watched| !watched.ended) {
             watched.reusable = false;
             let _ = processes::send_signal(&watched.shim, libc::SIGTERM);
+            let _ = processes::send_signal(&watched.shim, libc::SIGCONT);
+            self.term_is_asked(run);
         }
     }
 
@@ -439,7 +461,7 @@ impl Keeper {
         match inspect(&dir) {
             Ok(Seen::Exited(record)) => self.ended(run, record),
             Ok(Seen::Alive(started)) => self.adopt(run, dir, started, why),
-            Ok(Seen::Starting) => self.look_later(run, dir, why, FIRST_LOOK_AGAIN),
+            Ok(Seen::Starting) => self.starting(run, dir, why),
             Ok(Seen::Claimed) => self.report(Report::Claimed { run }),
             Ok(Seen::NotStarted) => self.not_started(run, dir, why),
             Ok(Seen::Gone(started)) => self.clear(run, dir, started, None),
@@ -455,8 +477,8 @@ impl Keeper {
             let same_boot = started.boot_id == self.boot_id;
             match open_process(shim.pid).filter(|_| same_boot && shim.is_current()) {
                 Some(opened) => {
-                    let shim = Arc::new(opened);
-                    let watched = Watched { begun: true, reusable: false, ..Watched::new(dir, shim) };
+                    let opened = Arc::new(opened);
+                    let watched = Watched { begun: true, reusable: false, ..Watched::new(dir, opened, shim) };
                     self.watched.insert(run, watched);
                 }
                 // It has just gone, or somebody else holds the lock for an instant.
@@ -465,6 +487,10 @@ impl Keeper {
         }
         self.is_taken(run);
         self.report(Report::Started { run, pid: started.pid, at_ms: started.started_at_ms });
+        self.term_begins(run, &started);
+        if let Some(watched) = self.watched.get_mut(&run) {
+            watched.started = Some(started);
+        }
         if why == Why::Stopping {
             self.signal(run);
         }

@@ -43,6 +43,13 @@ impl Leftovers {
         }
     }
 
+    /// Kills what is in the run's cgroup now, if it has one.
+    pub fn kill_group(&self) {
+        if let Some(group) = &self.cgroup {
+            cgroup::kill(group);
+        }
+    }
+
     /// The processes that are left now.
     pub fn find(&mut self) -> Vec<Process> {
         let own = std::process::id();
@@ -64,9 +71,7 @@ impl Leftovers {
     /// whether all are gone.
     pub fn end(&mut self, give_up: impl Fn() -> bool) -> bool {
         loop {
-            if let Some(group) = &self.cgroup {
-                cgroup::kill(group);
-            }
+            self.kill_group();
             let found = self.find();
             if found.is_empty() {
                 break;
@@ -79,13 +84,18 @@ impl Leftovers {
             }
             wait_for_any(&found);
         }
-        if let Some(group) = &self.cgroup {
-            cgroup::remove(group);
-            if let Some(twin) = cgroup::memory_twin(group) {
-                cgroup::remove(&twin);
-            }
-        }
+        self.remove_group();
         true
+    }
+
+    /// Removes the run's cgroup, in which no process is left. Returns whether it is gone.
+    pub fn remove_group(&self) -> bool {
+        let Some(group) = &self.cgroup else { return true };
+        cgroup::remove(group);
+        if let Some(twin) = cgroup::memory_twin(group) {
+            cgroup::remove(&twin);
+        }
+        !group.exists()
     }
 }
 

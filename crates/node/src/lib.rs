@@ -46,7 +46,7 @@ pub use last_line::{kept_said, last_line, last_lines};
 pub use node::{Node, NodeError};
 pub use shim::link_job;
 pub use users::own_home;
-pub use words::{NodeConfig, Report, RunPlace, Sink};
+pub use words::{NodeConfig, Report, RunPlace, RunTerms, Sink};
 
 /// Readers of bytes from outside that are nobody's but this crate's: for `fuzz` and the tests beside it.
 #[doc(hidden)]

@@ -21,7 +21,7 @@ use crate::listeners::{Listener, Listeners};
 use crate::reports::{Next, Reports, tell};
 use crate::tidy::{How, Tidier, Tidying};
 use crate::turns;
-use crate::words::{Mailbox, NodeConfig, Request, RunPlace, Sink};
+use crate::words::{Mailbox, NodeConfig, Request, RunPlace, RunTerms, Sink};
 
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
@@ -150,6 +150,12 @@ impl Node {
     /// Reports where runs stand that this node did not start, and watches those that live.
     pub fn observe(&self, runs: Vec<RunPlace>) {
         self.mailbox.post(Request::Observe(runs));
+    }
+
+    /// When runs are to end that were observed, or that are to end at another time than they were started with. A run whose
+    /// shim stands still then is ended all the same.
+    pub fn know_terms(&self, runs: Vec<RunTerms>) {
+        self.mailbox.post(Request::Terms(runs));
     }
 
     /// Ends runs: those that live get their grace, those that did not start never will.

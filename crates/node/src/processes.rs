@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
+use nexus_api::run_dir::ExitStatus;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -80,6 +81,31 @@ fn parse_stat(pid: u32, text: &[u8]) -> Option<Stat> {
 pub(crate) fn fields_after_name(text: &[u8]) -> Option<&str> {
     let name_end = text.iter().rposition(|byte| *byte == b')')?;
     std::str::from_utf8(text.get(name_end + 2..)?).ok()
+}
+
+/// Whether a signal or a debugger has stopped the process.
+pub fn is_stopped(process: Process) -> bool {
+    let Some(text) = fs::read(format!("/proc/{}/stat", process.pid)).ok() else { return false };
+    let state = fields_after_name(&text).and_then(|fields| fields.chars().next());
+    matches!(state, Some('T' | 't')) && parse_stat(process.pid, &text).is_some_and(|stat| stat.process == process)
+}
+
+/// Whether the process says of itself that it is the shim of this run, as a shim does before it begins one.
+pub fn is_shim_of(process: Process, run: &str) -> bool {
+    let title = fs::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
+    let title = title.split(|byte| *byte == 0).next().unwrap_or_default();
+    title == format!("nexus: job {run}").as_bytes() && process.is_current()
+}
+
+/// How a process ended that its parent has not collected.
+pub fn left_with(pid: u32, parent: u32) -> Option<ExitStatus> {
+    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    parse_stat(pid, &text).filter(|stat| stat.zombie && stat.parent == parent)?;
+    let status: i32 = fields_after_name(&text)?.split_ascii_whitespace().nth(49)?.parse().ok()?;
+    Some(match libc::WIFSIGNALED(status) {
+        true => ExitStatus::Signaled { signal: libc::WTERMSIG(status) },
+        false => ExitStatus::Exited { code: libc::WEXITSTATUS(status) },
+    })
 }
 
 /// Every process there is.

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, atomic::AtomicBool};
+use std::time::Duration;
 
 use nexus_api::run_dir::{ExitRecord, RunSpec};
 use nexus_core::ids::RunId;
@@ -24,6 +25,16 @@ pub struct NodeConfig {
     /// The lock of the service's home. The launcher keeps it open, and each shim until its marker is made: who
     /// gets the lock afterwards knows that no start is still on its way.
     pub guard: Option<Arc<File>>,
+    /// How long a shim may stay silent after the moment at which it should have ended its run, or told the end.
+    pub shim_patience: Duration,
+}
+
+impl NodeConfig {
+    /// As a rule; tests set the variable `NEXUS_SHIM_PATIENCE` to fewer milliseconds.
+    pub fn usual_shim_patience() -> Duration {
+        let asked = std::env::var("NEXUS_SHIM_PATIENCE").ok().and_then(|text| text.parse().ok());
+        Duration::from_millis(asked.unwrap_or(5_000))
+    }
 }
 
 /// A run and its directory.
@@ -32,6 +43,16 @@ pub struct RunPlace {
     #[serde(with = "as_text")]
     pub run: RunId,
     pub dir: PathBuf,
+}
+
+/// When a run is to end: what its shim was told with the run, and since. A node that has not started the run itself knows it
+/// from this, and ends the run should the shim stand still.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunTerms {
+    #[serde(with = "as_text")]
+    pub run: RunId,
+    pub time_limit_ms: Option<u64>,
+    pub grace_ms: u64,
 }
 
 /// What a node has to say of a run.
@@ -97,6 +118,16 @@ pub(crate) enum Request {
     },
     Observe(Vec<RunPlace>),
     Stop(Vec<RunPlace>),
+    Terms(Vec<RunTerms>),
+    /// No process is left of a run whose shim stands still.
+    Emptied {
+        run: RunId,
+    },
+    /// The end of such a run is recorded, and its shim is gone.
+    Replaced {
+        run: RunId,
+        record: Box<ExitRecord>,
+    },
     /// All that a lost run had left is ended.
     Cleared {
         run: RunId,

@@ -5,7 +5,7 @@ pub mod ssh;
 use nexus_api::run_dir::RunSpec;
 use nexus_core::ids::RunId;
 use nexus_node::line::ToNode;
-use nexus_node::{Node, RunPlace};
+use nexus_node::{Node, RunPlace, RunTerms};
 
 use ssh::Remote;
 
@@ -24,6 +24,7 @@ pub enum Backend {
 pub trait Simulated: Send {
     fn start(&self, runs: Vec<RunSpec>);
     fn observe(&self, runs: Vec<RunPlace>);
+    fn know_terms(&self, runs: Vec<RunTerms>);
     fn stop(&self, runs: Vec<RunPlace>);
     fn tidy(&self, runs: Vec<RunPlace>);
 }
@@ -66,6 +67,16 @@ impl Backend {
             Backend::Ssh(remote) => remote.send(&ToNode::Observe { runs }),
             #[cfg(test)]
             Backend::Simulated(machine) => machine.observe(runs),
+        }
+    }
+
+    /// See [`Node::know_terms`].
+    pub fn know_terms(&self, runs: Vec<RunTerms>) {
+        match self {
+            Backend::Local(node) => node.know_terms(runs),
+            Backend::Ssh(remote) => remote.send(&ToNode::Terms { runs }),
+            #[cfg(test)]
+            Backend::Simulated(machine) => machine.know_terms(runs),
         }
     }
 

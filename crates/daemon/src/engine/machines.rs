@@ -17,7 +17,7 @@ use nexus_core::machine::{Machine, Standing};
 use nexus_core::run::Run;
 use nexus_node::line::Hello;
 use nexus_node::slurm::Options;
-use nexus_node::RunPlace;
+use nexus_node::{RunPlace, RunTerms};
 
 use super::{Engine, Message, Turn, Watch};
 use crate::backend::Backend;
@@ -92,6 +92,8 @@ pub struct AddMachine {
 pub struct Asked {
     pub starts: Vec<RunSpec>,
     pub observes: Vec<RunPlace>,
+    /// Behind those that are observed: a node keeps the terms of runs that it knows.
+    pub terms: Vec<RunTerms>,
     pub stops: Vec<RunPlace>,
     pub tidies: Vec<RunPlace>,
     /// What is to be tidied ended before the line that there is now.
@@ -388,12 +390,15 @@ impl Engine {
 
     pub(super) fn ask_of(&self, machine: MachineId, asked: Asked) {
         let Some(member) = self.pool.member(machine) else { return };
-        let Asked { starts, observes, stops, tidies, leftovers } = asked;
+        let Asked { starts, observes, terms, stops, tidies, leftovers } = asked;
         if !starts.is_empty() {
             member.backend.start(starts, tidies.iter().map(|place| place.run).collect());
         }
         if !observes.is_empty() {
             member.backend.observe(observes);
+        }
+        if !terms.is_empty() {
+            member.backend.know_terms(terms);
         }
         if !stops.is_empty() {
             member.backend.stop(stops);

@@ -323,6 +323,11 @@ fn list_with(stat: &Stat, mut read: impl FnMut() -> Option<String>) -> Option<St
     Some(list)
 }
 
+/// The process that has a file or folder locked, as far as the kernel shows it here.
+pub fn holder(path: &Path) -> Option<u32> {
+    holder_in(&read_locks()?, &rustix::fs::stat(path).ok()?)
+}
+
 fn read_locks() -> Option<String> {
     std::fs::read_to_string("/proc/locks").ok()
 }

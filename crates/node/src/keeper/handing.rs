@@ -8,6 +8,7 @@
 use nexus_api::run_dir::{Cause, ExitRecord, RunSpec};
 use nexus_core::ids::RunId;
 
+use super::standstill::Term;
 use super::{Keeper, Launching, MESSAGE_PATIENCE, Watched, Why};
 use crate::listeners::Listener;
 use crate::reports::{Line, Next, tell};
@@ -41,13 +42,14 @@ impl Keeper {
     /// A shim was told to begin a run, and may be gone by now.
     pub(super) fn begun(&mut self, run: RunId, spec: RunSpec, by: Listener) {
         let Listener { line, run: after, .. } = by;
-        let shim = self.watched.get(&after).map(|before| before.shim.clone());
-        let Some(shim) = shim.filter(|_| self.reports.socket(line).is_some()) else {
+        let shim = self.watched.get(&after).map(|before| (before.shim.clone(), before.process));
+        let Some((shim, process)) = shim.filter(|_| self.reports.socket(line).is_some()) else {
             return self.launch_again(run, Launching { spec, launches: 1, stop: false, begun: false });
         };
         let dir = spec.dir.clone();
+        self.terms.insert(run, Term::of(&spec, self.config.shim_patience));
         let handed = Some(Handed { spec, line, after });
-        self.watched.insert(run, Watched { handed, ..Watched::new(dir.clone(), shim) });
+        self.watched.insert(run, Watched { handed, ..Watched::new(dir.clone(), shim, process) });
         self.look_later(run, dir, Why::Launched, MESSAGE_PATIENCE);
     }
 

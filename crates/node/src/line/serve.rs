@@ -272,6 +272,7 @@ fn open_doer(
         launcher: options.launcher.clone(),
         cgroups: true,
         guard: Some(lock.into()),
+        shim_patience: NodeConfig::usual_shim_patience(),
     };
     let node =
         Node::open(config, sink(outgoing, ending, FromNode::Report)).map_err(|node| ServeError::Node { node })?;
@@ -308,6 +309,7 @@ impl Shared {
             }
             ToNode::Observe { runs } => self.starts.observe(runs),
             ToNode::Stop { runs } => self.starts.stop(runs),
+            ToNode::Terms { runs } => self.starts.know_terms(runs),
             ToNode::CodeSent { content, error } => self.starts.code_came(&content, error),
             ToNode::Clear { runs, leftovers } => self.starts.clear(runs, leftovers),
             ToNode::Poll { every_ms, now } => {

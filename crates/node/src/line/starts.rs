@@ -14,7 +14,7 @@ use super::words::{FromNode, part_of};
 use crate::login::{Variables, merged};
 use crate::node::Node;
 use crate::slurm::Submitter;
-use crate::words::{Report, RunPlace};
+use crate::words::{Report, RunPlace, RunTerms};
 
 /// Contents that may be much the same as one that is wanted: the newest.
 const BESIDE: usize = 4;
@@ -176,6 +176,13 @@ impl Starts {
         books.waiting.retain(|spec| !runs.iter().any(|place| is(spec, place.run)));
         if let Some(doer) = &books.doer {
             doer.stop(runs);
+        }
+    }
+
+    /// Slurm ends what it runs, and its shims, by means of its own.
+    pub fn know_terms(&self, runs: Vec<RunTerms>) {
+        if let Some(Doer::Machine(node)) = &self.books().doer {
+            node.know_terms(runs);
         }
     }
 

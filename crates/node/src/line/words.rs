@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::gpu::Reading;
 use crate::left::Sources;
 use crate::slurm::SlurmNews;
-use crate::words::{Report, RunPlace};
+use crate::words::{Report, RunPlace, RunTerms};
 
-/// What the service says. The first four are the calls of [`crate::Node`]; what comes of them is reported.
+/// What the service says. The first five are the calls of [`crate::Node`]; what comes of them is reported.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToNode {
@@ -23,6 +23,10 @@ pub enum ToNode {
     },
     Stop {
         runs: Vec<RunPlace>,
+    },
+    /// See [`crate::Node::know_terms`].
+    Terms {
+        runs: Vec<RunTerms>,
     },
     Clear {
         runs: Vec<RunPlace>,

@@ -221,6 +221,7 @@ impl Shim<'_> {
 
     /// The same of a run that has begun while this process waited.
     fn watch_begun(&mut self, Waited { spec, folder, forked }: Waited) -> Option<Owed> {
+        self.known.title.set(c"nexus-shim", &format!("nexus: job {}", spec.run));
         if let Some(link) = &spec.project_link {
             link_job(link);
         }

@@ -10,6 +10,7 @@ mod memory;
 mod output;
 mod outside;
 mod stage;
+mod standstill;
 mod starting;
 mod stopping;
 mod weight;

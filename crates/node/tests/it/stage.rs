@@ -16,6 +16,8 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Stage {
     pub home: tempfile::TempDir,
     pub cgroups: bool,
+    /// How long shims may be silent that should tell an end.
+    shim_patience: Duration,
     node: Option<Node>,
     reports: Receiver<Report>,
 }
@@ -26,9 +28,13 @@ impl Stage {
     }
 
     pub fn with_cgroups(cgroups: bool) -> Stage {
+        Stage::open(cgroups, NodeConfig::usual_shim_patience())
+    }
+
+    pub fn open(cgroups: bool, shim_patience: Duration) -> Stage {
         let home = tempfile::tempdir().unwrap();
-        let (node, reports) = open_node(home.path(), cgroups);
-        Stage { home, cgroups, node: Some(node), reports }
+        let (node, reports) = open_node(home.path(), cgroups, shim_patience);
+        Stage { home, cgroups, shim_patience, node: Some(node), reports }
     }
 
     pub fn node(&self) -> &Node {
@@ -42,7 +48,7 @@ impl Stage {
 
     pub fn open_node(&mut self) {
         assert!(self.node.is_none());
-        let (node, reports) = open_node(self.home.path(), self.cgroups);
+        let (node, reports) = open_node(self.home.path(), self.cgroups, self.shim_patience);
         (self.node, self.reports) = (Some(node), reports);
     }
 
@@ -172,7 +178,7 @@ pub fn spec_in(home: &Path, run: &str, argv: &[&str]) -> RunSpec {
     }
 }
 
-fn open_node(home: &Path, cgroups: bool) -> (Node, Receiver<Report>) {
+fn open_node(home: &Path, cgroups: bool, shim_patience: Duration) -> (Node, Receiver<Report>) {
     let own = std::env::current_exe().unwrap().into_os_string();
     let arguments = ["launcher_entry", "--exact", "--ignored", "--nocapture", "--test-threads=1"].map(OsString::from);
     // `env` becomes the launcher: GPUs are locked in a folder of this test's own.
@@ -182,6 +188,7 @@ fn open_node(home: &Path, cgroups: bool) -> (Node, Receiver<Report>) {
         launcher: [OsString::from("env"), locks, own].into_iter().chain(arguments).collect(),
         cgroups,
         guard: None,
+        shim_patience,
     };
     let (sender, reports) = channel();
     let sender = std::sync::Mutex::new(sender);

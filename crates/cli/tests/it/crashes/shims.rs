@@ -1,4 +1,5 @@
-//! A shim dies: all that its job left is ended, the GPU is leased until then, the job is failed/lost.
+//! A shim dies, or stands still: all that its job left is ended, the GPU is leased until then. A job whose shim died is
+//! failed/lost; one whose shim stands still is ended by `kill` and by its time limit all the same.
 
 use nexus_testkit::{Nexus, alive, kill, signal, until};
 use serde_json::Value;
@@ -69,4 +70,46 @@ fn a_lost_job_with_a_retry_runs_again_when_its_tree_is_gone() {
     assert_eq!((&ended["state"], &ended["attempt"]), (&"completed".into(), &2.into()), "{ended:#}");
     assert_eq!(ended["runs"][0]["outcome"]["word"], "lost", "{ended:#}");
     assert_eq!(nexus.stdout_of(&id), "looked\n");
+}
+
+/// A job that keeps its shim stopped once it may, from two sessions.
+const STOPS_ITS_SHIM: &str = "trap '' TERM HUP; shim=$PPID; while ! [ -e go ]; do sleep 0.01; done
+    setsid sh -c 'trap \"\" TERM HUP; while kill -STOP '$shim'; do :; done' & echo $$ $! > pids.part; mv pids.part pids
+    while :; do sleep 0.05; done";
+
+fn stopped_shim(nexus: &Nexus, options: &[&str]) -> (String, Vec<u32>) {
+    let id = nexus.add_with(&[&["--grace", "0s"], options].concat(), STOPS_ITS_SHIM);
+    nexus.in_state(&id, "running");
+    nexus.file("go", "");
+    let text = until("the job runs", || std::fs::read_to_string(nexus.work().join("pids")).ok());
+    (id, text.split_whitespace().map(|pid| pid.parse().expect("a pid")).collect())
+}
+
+#[test]
+fn kill_ends_a_job_whose_shim_stands_still() {
+    let nexus = Nexus::fresh(NEXUS).env("NEXUS_SHIM_PATIENCE", "300");
+    nexus.start(1);
+    let (id, pids) = stopped_shim(&nexus, &[]);
+    let next = nexus.add(LOOK);
+    nexus.ok(&["kill", &id]);
+    let ended = nexus.ended(&id);
+    assert_eq!((&ended["state"], &ended["reason"]), (&"killed".into(), &"user".into()), "{ended:#}");
+    assert!(pids.iter().all(|pid| !alive(*pid)), "its end is told when all is gone");
+    assert_eq!(nexus.ended(&next)["state"], "completed");
+    assert_eq!(nexus.stdout_of(&next), "looked\n");
+}
+
+#[test]
+fn a_time_limit_ends_a_job_whose_shim_stands_still_under_a_later_service_too() {
+    let nexus = Nexus::fresh(NEXUS).env("NEXUS_SHIM_PATIENCE", "300");
+    nexus.start(1);
+    let (id, pids) = stopped_shim(&nexus, &["--time", "1s"]);
+    let next = nexus.add(LOOK);
+    nexus.kill_service();
+    nexus.ok(&["start"]);
+    let ended = nexus.ended(&id);
+    assert_eq!((&ended["state"], &ended["reason"]), (&"failed".into(), &"timeout".into()), "{ended:#}");
+    assert!(pids.iter().all(|pid| !alive(*pid)), "its end is told when all is gone");
+    assert_eq!(nexus.ended(&next)["state"], "completed");
+    assert_eq!(nexus.stdout_of(&next), "looked\n");
 }

@@ -11,7 +11,7 @@ use nexus_core::ids::{MachineId, RunId};
 use nexus_core::run::Outcome;
 use nexus_core::time::Time;
 use nexus_node::slurm::{Ask, Keeper};
-use nexus_node::{Report, RunPlace};
+use nexus_node::{Report, RunPlace, RunTerms};
 use nexus_testkit::Chance;
 
 use super::cluster::{self, Said, Truth};
@@ -25,6 +25,9 @@ use crate::clock;
 use crate::engine::{Message, messages};
 use crate::store::MachineRow;
 
+/// As in `node/src/keeper/standstill.rs`.
+const SHIM_PATIENCE_MS: u64 = 5_000;
+
 /// The service is killed: what unwinds it.
 pub struct Killed;
 
@@ -32,12 +35,19 @@ enum Order {
     Launch(Box<RunSpec>),
     Stop(RunId),
     Observe(RunId),
+    Terms(RunTerms),
     Tidy(RunId),
 }
 
 /// A process that lives, and how it is to end.
 pub struct Life {
     at: Time,
+    began: Time,
+    /// Its shim was stopped by the job: it ends when its node ends it.
+    stands_still: bool,
+    /// What the node of now knows: when the run is to end, and that somebody asked for it.
+    terms: Option<RunTerms>,
+    asked_at: Option<Time>,
     pub began_ms: i64,
     pub pid: u32,
     pub outcome: Outcome,
@@ -122,6 +132,10 @@ impl Simulated for Handle {
         runs.iter().for_each(|place| self.effect(|park, machine| park.order(machine, Order::Stop(place.run))));
     }
 
+    fn know_terms(&self, runs: Vec<RunTerms>) {
+        runs.into_iter().for_each(|terms| self.effect(|park, machine| park.order(machine, Order::Terms(terms))));
+    }
+
     fn tidy(&self, runs: Vec<RunPlace>) {
         runs.iter().for_each(|place| self.effect(|park, machine| park.order(machine, Order::Tidy(place.run))));
     }
@@ -169,6 +183,7 @@ impl Park {
             (host.line, host.is_up, host.is_broken) = (None, false, false);
         }
         self.orders_arrive_or_not(|_| true);
+        self.hosts.values_mut().for_each(Host::node_dies);
         self.hosts.values_mut().filter_map(|host| host.login.as_mut()).for_each(Login::dies);
         let chance = &mut self.chance;
         self.reports.retain(|(_, machine, _)| *machine == MachineId::LOCAL && chance.one_in(3));
@@ -190,6 +205,7 @@ impl Park {
         let host = self.hosts.entry(machine).or_default();
         host.is_cut = true;
         host.is_broken |= host.is_up;
+        host.node_dies();
         host.login.iter_mut().for_each(Login::dies);
     }
 
@@ -253,13 +269,14 @@ impl Park {
         due.sort_by_key(|(at, ..)| *at);
         for (_, machine, order) in due {
             if let Some(login) = self.hosts.get_mut(&machine).and_then(|host| host.login.as_mut()) {
-                login.asked.push(order.for_cluster(machine));
+                login.asked.extend(order.for_cluster(machine));
                 continue;
             }
             match order {
                 Order::Launch(spec) => self.launch(&spec, machine),
                 Order::Stop(run) => self.stop(run, machine),
                 Order::Observe(run) => self.observe(run, machine),
+                Order::Terms(terms) => self.know_terms(terms, machine),
                 Order::Tidy(run) => self.tidy(run, machine),
             }
         }
@@ -390,8 +407,14 @@ impl Park {
         self.ledger.begins(run, machine, gpus.collect(), text);
         self.next_pid += 1;
         let longest = self.chance.pick(&[1, 500, 5_000, 60_000]);
+        let stands_still = self.faults && spec.time_limit_ms.is_some() && self.chance.one_in(3);
+        let terms = RunTerms { run, time_limit_ms: spec.time_limit_ms, grace_ms: spec.grace_ms };
         let life = Life {
             at: later(self.now, self.chance.below(longest)),
+            began: self.now,
+            stands_still,
+            terms: Some(terms),
+            asked_at: None,
             began_ms: clock::now().0,
             pid: self.next_pid,
             outcome: natural_end(&mut self.chance),
@@ -407,6 +430,10 @@ impl Park {
             return self.never_begins(run, machine, Outcome::NeverStarted, |run| Report::Claimed { run });
         }
         let Some(life) = host.living.get_mut(&run) else { return };
+        life.asked_at.get_or_insert(self.now);
+        if life.stands_still {
+            return;
+        }
         let gone = later(self.now, self.chance.below(3_000));
         if gone < life.at {
             let outcome = match self.chance.one_in(3) {
@@ -421,6 +448,13 @@ impl Park {
         self.ledger.never_begins(run, machine, outcome);
         self.hosts.get_mut(&machine).expect("it was called").records.insert(run, report(run));
         self.tell(machine, report(run));
+    }
+
+    fn know_terms(&mut self, terms: RunTerms, machine: MachineId) {
+        let host = self.hosts.get_mut(&machine).expect("it was called");
+        if let Some(life) = host.living.get_mut(&terms.run) {
+            life.terms = Some(terms);
+        }
     }
 
     /// An answer is not overtaken by what happens after it: a machine says one thing after the other.
@@ -450,7 +484,9 @@ impl Park {
         let now = self.now;
         let mut ended = Vec::new();
         for (machine, host) in &mut self.hosts {
-            let due: Vec<RunId> = host.living.iter().filter(|(_, life)| life.at <= now).map(|(run, _)| *run).collect();
+            host.living.values_mut().for_each(|life| life.node_ends_it(now));
+            let is_due = |life: &Life| life.at <= now && !life.stands_still;
+            let due: Vec<RunId> = host.living.iter().filter(|(_, life)| is_due(life)).map(|(run, _)| *run).collect();
             for run in due {
                 let life = host.living.remove(&run).expect("it was living");
                 let report = ended_report(run, &life);
@@ -489,6 +525,28 @@ pub fn later(now: Time, milliseconds: u64) -> Time {
     now.after(Duration::from_millis(milliseconds))
 }
 
+impl Host {
+    /// What it knew goes with it; its runs go on.
+    fn node_dies(&mut self) {
+        self.living.values_mut().for_each(|life| (life.terms, life.asked_at) = (None, None));
+    }
+}
+
+impl Life {
+    /// A shim that stands still neither hears nor counts: its node ends the run once the grace is over, and some seconds.
+    fn node_ends_it(&mut self, now: Time) {
+        let Some(terms) = self.terms.as_ref().filter(|_| self.stands_still) else { return };
+        let is_over = |since: Time, wait: u64| later(since, wait + terms.grace_ms + SHIM_PATIENCE_MS) <= now;
+        let (code, signal) = (None, Some(9));
+        let outcome = match (self.asked_at, terms.time_limit_ms) {
+            (Some(asked), _) if is_over(asked, 0) => Outcome::Stopped { code, signal },
+            (_, Some(limit)) if is_over(self.began, limit) => Outcome::TimedOut { code, signal },
+            _ => return,
+        };
+        (self.at, self.outcome, self.stands_still) = (now, outcome, false);
+    }
+}
+
 impl Login {
     fn world(&self) -> MutexGuard<'_, cluster::World> {
         self.world.lock().expect("nobody panics with it in hand")
@@ -522,16 +580,18 @@ impl Login {
 }
 
 impl Order {
-    fn for_cluster(self, machine: MachineId) -> Ask {
+    /// None for what Slurm sees to by itself.
+    fn for_cluster(self, machine: MachineId) -> Option<Ask> {
         let place = |run: RunId| {
             let dir = nexus_api::run_dir::of_run(&hello(machine).logs, run.job.as_str(), run.number);
             vec![RunPlace { run, dir }]
         };
-        match self {
+        Some(match self {
+            Order::Terms(_) => return None,
             Order::Launch(spec) => Ask::Start(vec![*spec]),
             Order::Stop(run) => Ask::Stop(place(run)),
             Order::Observe(run) => Ask::Observe(place(run)),
             Order::Tidy(run) => Ask::Clear(place(run)),
-        }
+        })
     }
 }

@@ -219,7 +219,8 @@ impl Users {
 fn spec(number: usize, rows: &[Row], chance: &mut Chance) -> JobSpec {
     let mut spec = JobSpec::new(Text::Shell(format!("train {number}")), "/".into());
     let gpus = GpuAmount::whole(chance.pick(&[0, 1, 1, 1, 2]));
-    spec.request = JobRequest { gpus: Some(gpus), ..JobRequest::default() };
+    let time_seconds = chance.pick(&[None, None, None, Some(2), Some(30)]);
+    spec.request = JobRequest { gpus: Some(gpus), time_seconds, ..JobRequest::default() };
     spec.retries = chance.pick(&[0, 0, 1, 2]);
     spec.hold = chance.one_in(8);
     spec.priority = chance.below(3) as i32;

@@ -67,6 +67,12 @@ impl Machine {
         Connection::open(self.command())
     }
 
+    pub fn connect_with(&self, name: &str, value: &str) -> Connection {
+        let mut command = self.command();
+        command.env(name, value);
+        Connection::open(command)
+    }
+
     /// With so long a limit for the login shell.
     pub fn connect_for(&self, limit_ms: u32, shell: &str) -> Connection {
         let mut command = self.command();

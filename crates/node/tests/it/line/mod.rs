@@ -1,6 +1,6 @@
 //! Nodes in processes of their own, behind a line of two pipes.
 
-mod connection;
+pub mod connection;
 mod login;
 mod logs;
 mod nodes;

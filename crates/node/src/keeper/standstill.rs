@@ -1,0 +1,510 @@
+//! Ends a run whose shim stands still. A job can stop its own shim (`kill -STOP $PPID`), which then hears no request and keeps
+//! no time limit.
+//!
+//! ```text
+//!   end asked for: TERM, CONT to the shim ── grace + 5 s without its word ───────────────┐
+//!   time limit over + 1 s: CONT to a stopped shim ── grace + 5 s, and it is stopped ─────┴─> Emptying
+//!
+//!   Emptying ── no process of the run is left: CONT to the shim ──> Emptied ── it tells the end: done
+//!                                                                     └── 5 s, and it is stopped ──> Replaced:
+//!                                              record, KILL to the shim, then the node reports the end itself
+//! ```
+//! A shim that is only slow loses nothing: KILL for the job's processes after the grace is what it would do itself, and it is
+//! killed only while the kernel says that it is stopped (state T or t). The shim holds the locks of the GPUs, so it goes after
+//! the last process of the run, and the end is reported after both.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use nexus_api::run_dir::{Cause, EXIT, EXIT_PART, ExitRecord, ExitStatus, FORMAT, RunSpec, Started};
+use nexus_core::ids::RunId;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::{FIRST_LOOK_AGAIN, Keeper, Watched, Why, open_process};
+use crate::gpu::locks;
+use crate::leftovers::Leftovers;
+use crate::processes::{self, Process};
+use crate::words::{Mailbox, Report, Request, RunTerms};
+
+/// A shim ends its run right at the time limit. One that is stopped is continued this much later.
+const WAKE_AFTER: Duration = Duration::from_secs(1);
+
+/// Between two looks at a shim that is overdue and not stopped.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How long a cgroup may take to become empty once all of its processes are killed. One that is left is harmless.
+const GROUP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The grace of a run whose terms the service has not told: it tells them with every request to observe.
+const UNKNOWN_GRACE: Duration = Duration::from_secs(60);
+
+/// When a run is to end, and what was done about it so far.
+#[derive(Clone, Debug)]
+pub(super) struct Term {
+    limit: Option<Duration>,
+    grace: Duration,
+    /// See [`NodeConfig::shim_patience`](crate::NodeConfig::shim_patience).
+    patience: Duration,
+    began: Option<Instant>,
+    asked_at: Option<Instant>,
+    /// The shim was continued since the time limit is over.
+    is_woken: bool,
+    /// No look before this.
+    not_before: Option<Instant>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Running,
+    /// A thread kills its processes.
+    Emptying,
+    /// None of its processes is left: the shim should tell the end.
+    Emptied {
+        since: Instant,
+    },
+    /// A thread records the end and kills the shim.
+    Replacing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Continue the shim.
+    Wake,
+    /// Kill the run's processes.
+    Empty,
+    /// Record the end in the shim's place, and kill it.
+    Replace,
+}
+
+impl Term {
+    pub fn of(spec: &RunSpec, patience: Duration) -> Term {
+        let milliseconds = Duration::from_millis;
+        let term = Term::new(spec.time_limit_ms.map(milliseconds), milliseconds(spec.grace_ms), patience);
+        // A shim may be stopped before it has told when the command began.
+        Term { began: Some(Instant::now()), ..term }
+    }
+
+    fn new(limit: Option<Duration>, grace: Duration, patience: Duration) -> Term {
+        let (began, asked_at, not_before) = (None, None, None);
+        Term { limit, grace, patience, began, asked_at, is_woken: false, not_before, stage: Stage::Running }
+    }
+
+    /// From the request, or the time limit, until the processes of the run are killed here.
+    fn forced_after(&self) -> Duration {
+        self.grace.saturating_add(self.patience)
+    }
+
+    fn limit_at(&self) -> Option<Instant> {
+        self.began?.checked_add(self.limit?)
+    }
+
+    /// What ends the run: the first of both.
+    fn cause(&self) -> Cause {
+        match (self.asked_at, self.limit_at()) {
+            (Some(asked), Some(limit)) if limit <= asked => Cause::Timeout,
+            (None, Some(_)) => Cause::Timeout,
+            (Some(_), _) | (None, None) => Cause::Asked,
+        }
+    }
+
+    fn explained(&self, record: ExitRecord) -> ExitRecord {
+        let was_killed = record.status == ExitStatus::Signaled { signal: libc::SIGKILL };
+        let by_node = matches!(self.stage, Stage::Emptied { .. } | Stage::Replacing) && was_killed;
+        match record.cause {
+            Cause::Own if by_node => ExitRecord { cause: self.cause(), ..record },
+            _ => record,
+        }
+    }
+
+    /// When to look whether the shim has told the end.
+    pub fn due(&self) -> Option<Instant> {
+        let after = |at: Option<Instant>, wait: Duration| at?.checked_add(wait);
+        let due = match self.stage {
+            Stage::Emptying | Stage::Replacing => None,
+            Stage::Emptied { since } => after(Some(since), self.patience),
+            Stage::Running => {
+                let at_limit = if self.is_woken { self.forced_after() } else { WAKE_AFTER };
+                let both = [after(self.asked_at, self.forced_after()), after(self.limit_at(), at_limit)];
+                both.into_iter().flatten().min()
+            }
+        };
+        due.map(|due| self.not_before.map_or(due, |at| at.max(due)))
+    }
+
+    /// What is to be done now. `is_stopped`: the kernel says so of the shim.
+    pub fn step(&mut self, now: Instant, is_stopped: bool) -> Option<Step> {
+        if self.due().is_none_or(|due| due > now) {
+            return None;
+        }
+        let asked_until = self.asked_at.and_then(|at| at.checked_add(self.forced_after()));
+        let asked_in_vain = asked_until.is_some_and(|until| until <= now);
+        let step = match self.stage {
+            Stage::Running if asked_in_vain => Some(Step::Empty),
+            Stage::Running if !self.is_woken => {
+                self.is_woken = true;
+                is_stopped.then_some(Step::Wake)
+            }
+            // The limit may have been changed, of which the shim hears first.
+            Stage::Running => is_stopped.then_some(Step::Empty),
+            Stage::Emptied { .. } => is_stopped.then_some(Step::Replace),
+            Stage::Emptying | Stage::Replacing => None,
+        };
+        match step {
+            Some(Step::Empty) => self.stage = Stage::Emptying,
+            Some(Step::Replace) => self.stage = Stage::Replacing,
+            Some(Step::Wake) => {}
+            None => self.not_before = now.checked_add(LOOK_AGAIN),
+        }
+        step
+    }
+}
+
+impl Keeper {
+    /// The service says when runs are to end that this node has not started, or that they are to end at another time.
+    pub(super) fn know_terms(&mut self, runs: Vec<RunTerms>) {
+        for RunTerms { run, time_limit_ms, grace_ms } in runs {
+            if self.watched.get(&run).is_none_or(|watched| watched.ended) && !self.unsettled.contains_key(&run) {
+                continue;
+            }
+            let limit = time_limit_ms.map(Duration::from_millis);
+            let term = self.term(run);
+            term.is_woken &= term.limit == limit;
+            (term.limit, term.grace) = (limit, Duration::from_millis(grace_ms));
+            term.began.get_or_insert_with(Instant::now);
+        }
+        let Keeper { watched, unsettled, launching, terms, .. } = self;
+        terms.retain(|run, _| watched.contains_key(run) || unsettled.contains_key(run) || launching.contains_key(run));
+    }
+
+    /// Its command is known to have begun.
+    pub(super) fn term_begins(&mut self, run: RunId, started: &Started) {
+        // A job may have written anything there; it began before now.
+        let lasted = processes::ticks().saturating_sub(started.started_ticks);
+        let now = Instant::now();
+        let began = now.checked_sub(Duration::from_millis(lasted.saturating_mul(10))).unwrap_or(now);
+        let term = self.term(run);
+        term.began = Some(term.began.map_or(began, |known| known.min(began)));
+    }
+
+    /// Its end was asked for.
+    pub(super) fn term_is_asked(&mut self, run: RunId) {
+        self.term(run).asked_at.get_or_insert_with(Instant::now);
+    }
+
+    /// After these words nobody waits for an end of the run.
+    pub(super) fn term_is_over(&mut self, report: &Report) {
+        if let Report::Ended { run, .. }
+        | Report::Claimed { run }
+        | Report::StartFailed { run, .. }
+        | Report::NotStarted { run }
+        | Report::Lost { run, .. } = report
+        {
+            self.terms.remove(run);
+        }
+    }
+
+    /// The record of an end as it is to be told. A shim that was stopped while the processes of its run were killed here knows
+    /// nothing of why.
+    pub(super) fn explained(&self, run: RunId, record: ExitRecord) -> ExitRecord {
+        match self.terms.get(&run) {
+            Some(term) => term.explained(record),
+            None => record,
+        }
+    }
+
+    fn term(&mut self, run: RunId) -> &mut Term {
+        let patience = self.config.shim_patience;
+        self.terms.entry(run).or_insert_with(|| Term::new(None, UNKNOWN_GRACE, patience))
+    }
+
+    /// A shim has the lock and has not said who it is. Where its job has stopped it before it could, it is watched all the same:
+    /// its run can be ended then.
+    pub(super) fn starting(&mut self, run: RunId, dir: PathBuf, why: Why) {
+        if !self.watched.contains_key(&run)
+            && let Some((process, shim)) = stopped_shim(&dir, run)
+        {
+            let watched = Watched { reusable: false, ..Watched::new(dir.clone(), Arc::new(shim), process) };
+            self.watched.insert(run, watched);
+            self.report(Report::Underway { run });
+            if why == Why::Stopping {
+                self.signal(run);
+            }
+        }
+        self.look_later(run, dir, why, FIRST_LOOK_AGAIN);
+    }
+
+    /// Looks after shims that should have told an end by now.
+    pub(super) fn mind_standstills(&mut self) {
+        let now = Instant::now();
+        let is_due = |term: &Term| term.due().is_some_and(|due| due <= now);
+        let due: Vec<RunId> = self.terms.iter().filter(|(_, term)| is_due(term)).map(|(run, _)| *run).collect();
+        for run in due {
+            let Some(watched) = self.watched.get(&run).filter(|watched| !watched.ended) else {
+                // Nobody watches it: it is looked for, or over.
+                self.terms.remove(&run);
+                continue;
+            };
+            let is_stopped = processes::is_stopped(watched.process);
+            let Some(step) = self.terms.get_mut(&run).and_then(|term| term.step(now, is_stopped)) else { continue };
+            match step {
+                Step::Wake => drop(processes::send_signal(&watched.shim, libc::SIGCONT)),
+                // It has not begun: whoever is to start it instead is found when this shim is gone.
+                Step::Empty if watched.handed.is_some() => drop(processes::send_signal(&watched.shim, libc::SIGKILL)),
+                Step::Empty => self.empty(run),
+                Step::Replace => self.replace(run),
+            }
+        }
+    }
+
+    /// Kills the run's processes, on a thread of its own since they may take long to die.
+    fn empty(&mut self, run: RunId) {
+        let Some(still) = self.standstill(run) else { return };
+        let mailbox = self.mailbox.clone();
+        let work = move || {
+            if still.empty(&mailbox) {
+                mailbox.post(Request::Emptied { run });
+            }
+        };
+        self.spawn_for(run, "empty", work);
+    }
+
+    /// No process of the run is left. The shim, awake, would tell the end at once.
+    pub(super) fn emptied(&mut self, run: RunId) {
+        let Some(watched) = self.watched.get(&run).filter(|watched| !watched.ended) else { return };
+        let _ = processes::send_signal(&watched.shim, libc::SIGCONT);
+        self.term(run).stage = Stage::Emptied { since: Instant::now() };
+    }
+
+    fn replace(&mut self, run: RunId) {
+        let Some(still) = self.standstill(run) else { return };
+        let mailbox = self.mailbox.clone();
+        let work = move || {
+            if let Some(record) = still.replace(&mailbox) {
+                mailbox.post(Request::Replaced { run, record: Box::new(record) });
+            }
+        };
+        self.spawn_for(run, "replace", work);
+    }
+
+    fn spawn_for(&mut self, run: RunId, what: &str, work: impl FnOnce() + Send + 'static) {
+        let thread = std::thread::Builder::new().name(format!("nexus-{what}-{run}"));
+        if thread.spawn(work).is_err() {
+            let term = self.term(run);
+            (term.stage, term.not_before) = (Stage::Running, Instant::now().checked_add(LOOK_AGAIN));
+        }
+    }
+
+    fn standstill(&mut self, run: RunId) -> Option<Standstill> {
+        let watched = self.watched.get(&run)?;
+        Some(Standstill {
+            run,
+            dir: watched.dir.clone(),
+            shim: watched.shim.clone(),
+            process: watched.process,
+            started: watched.started.clone(),
+            group: self.group_of(run),
+            cause: self.terms.get(&run)?.cause(),
+        })
+    }
+}
+
+/// The shim that has the lock of a run directory, if it is stopped.
+fn stopped_shim(dir: &Path, run: RunId) -> Option<(Process, OwnedFd)> {
+    let process = processes::stat(locks::holder(dir)?)?.process;
+    let shim = open_process(process.pid)?;
+    (processes::is_stopped(process) && processes::is_shim_of(process, &run.to_string())).then_some((process, shim))
+}
+
+/// A run whose shim stands still, for a thread that ends it.
+struct Standstill {
+    run: RunId,
+    dir: PathBuf,
+    shim: Arc<OwnedFd>,
+    process: Process,
+    started: Option<Started>,
+    group: Option<PathBuf>,
+    cause: Cause,
+}
+
+impl Standstill {
+    /// All that descends from the shim, which inherits every orphan, and what else is known as the run's.
+    fn find(&self, leftovers: &mut Leftovers) -> Vec<Process> {
+        let mut found = leftovers.find();
+        found.retain(|process| *process != self.process);
+        // A run directory that the job has written may name another process as its shim.
+        if processes::is_shim_of(self.process, &self.run.to_string()) {
+            let descendants = processes::descendants(self.process.pid);
+            found.extend(descendants.into_iter().filter(|process| *process != self.process));
+        }
+        found
+    }
+
+    fn leftovers(&self) -> Leftovers {
+        Leftovers::of(&self.dir, self.started.as_ref(), self.group.clone())
+    }
+
+    /// Whether none is left, or the shim itself has ended: then the keeper finds out what became of the run.
+    fn empty(&self, mailbox: &Mailbox) -> bool {
+        let mut leftovers = self.leftovers();
+        loop {
+            leftovers.kill_group();
+            let found = self.find(&mut leftovers);
+            if found.is_empty() {
+                return true;
+            }
+            for process in &found {
+                process.signal(libc::SIGKILL);
+            }
+            if self.is_over(Duration::from_millis(100)) || mailbox.closed.load(Ordering::Relaxed) {
+                return false;
+            }
+        }
+    }
+
+    /// The record that stands for the shim's own; none where the shim has ended before.
+    fn replace(&self, mailbox: &Mailbox) -> Option<ExitRecord> {
+        let is_shim = processes::is_shim_of(self.process, &self.run.to_string());
+        if !is_shim || !self.empty(mailbox) || self.is_over(Duration::ZERO) {
+            return None;
+        }
+        let record = self.record();
+        // Before the shim goes: who looks later must find how it ended. Without it the run counts as lost.
+        let _ = write_record(&self.dir, &record);
+        processes::send_signal(&self.shim, libc::SIGKILL).ok()?;
+        // It gives the locks of its GPUs back with its last breath.
+        while !self.is_over(Duration::from_secs(1)) {
+            if mailbox.closed.load(Ordering::Relaxed) {
+                return None;
+            }
+        }
+        self.remove_group();
+        super::forget_script(&self.dir);
+        Some(record)
+    }
+
+    /// Killed processes stay in their group until they are collected, which the shim cannot do any more.
+    fn remove_group(&self) {
+        let leftovers = self.leftovers();
+        let until = Instant::now() + GROUP_PATIENCE;
+        while !leftovers.remove_group() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits this long for the end of the shim.
+    fn is_over(&self, wait: Duration) -> bool {
+        let wait = Timespec::try_from(wait).ok();
+        poll(&mut [PollFd::new(&self.shim, PollFlags::IN)], wait.as_ref()) == Ok(1)
+    }
+
+    fn record(&self) -> ExitRecord {
+        let started = self.started.as_ref();
+        let status = started.and_then(|started| processes::left_with(started.pid, self.process.pid));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        ExitRecord {
+            format: FORMAT,
+            run: self.run.to_string(),
+            status: status.unwrap_or(ExitStatus::Signaled { signal: libc::SIGKILL }),
+            cause: self.cause,
+            pid: started.map(|started| started.pid),
+            started_at_ms: started.map(|started| started.started_at_ms),
+            ended_at_ms: now.as_millis() as i64,
+            lost_output_bytes: 0,
+            oom: None,
+            found: Default::default(),
+        }
+    }
+}
+
+/// The job may have put anything in place of the files: nothing that is there is opened.
+fn write_record(dir: &Path, record: &ExitRecord) -> io::Result<()> {
+    let part = dir.join(EXIT_PART);
+    match fs::remove_file(&part) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
+    file.write_all(&serde_json::to_vec(record)?)?;
+    file.sync_all()?;
+    fs::rename(&part, dir.join(EXIT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn term(limit: Option<u64>) -> Term {
+        Term::new(limit.map(Duration::from_secs), Duration::from_secs(10), Duration::from_secs(5))
+    }
+
+    /// Seconds after the begin at which each step is taken, looking whenever it is due.
+    fn steps(mut term: Term, begin: Instant, is_stopped: impl Fn(u64) -> bool) -> Vec<(u64, Step)> {
+        let mut steps = Vec::new();
+        while let Some(due) = term.due().filter(|due| *due < begin + Duration::from_secs(1000)) {
+            let second = (due - begin).as_secs();
+            if let Some(step) = term.step(due, is_stopped(second)) {
+                steps.push((second, step));
+                if step == Step::Empty {
+                    term.stage = Stage::Emptied { since: due };
+                }
+            }
+        }
+        steps
+    }
+
+    #[test]
+    fn a_stopped_shim_is_replaced_after_the_grace_and_some_seconds() {
+        let begin = Instant::now();
+        let at = |second| Some(begin + Duration::from_secs(second));
+        let base = Term { began: at(0), ..term(Some(100)) };
+        let asked = Term { asked_at: at(20), ..base.clone() };
+        assert_eq!(steps(asked.clone(), begin, |_| true), [(35, Step::Empty), (40, Step::Replace)]);
+        assert_eq!(asked.cause(), Cause::Asked);
+        let timed = [(101, Step::Wake), (115, Step::Empty), (120, Step::Replace)];
+        assert_eq!(steps(base.clone(), begin, |_| true), timed);
+        assert_eq!(base.cause(), Cause::Timeout);
+        let late = Term { asked_at: at(102), ..base };
+        assert_eq!((steps(late.clone(), begin, |_| true).last(), late.cause()), (timed.last(), Cause::Timeout));
+        assert_eq!(steps(term(None), begin, |_| true), [], "nobody wants its end");
+    }
+
+    #[test]
+    fn a_shim_that_is_slow_is_never_killed() {
+        let begin = Instant::now();
+        let at = |second| Some(begin + Duration::from_secs(second));
+        let base = Term { began: at(0), ..term(Some(100)) };
+        assert_eq!(steps(base.clone(), begin, |_| false), [], "the shim keeps the limit, which it may know better");
+        let asked = Term { asked_at: at(20), ..base.clone() };
+        assert_eq!(steps(asked, begin, |_| false), [(35, Step::Empty)], "what the shim would do itself");
+        let later = steps(base, begin, |second| second > 300);
+        assert_eq!(later, [(301, Step::Empty), (306, Step::Replace)], "stopped later");
+    }
+
+    #[test]
+    fn a_record_is_written_over_whatever_stands_there() {
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = temporary.path();
+        let pipe = rustix::fs::mkfifoat(rustix::fs::CWD, dir.join(EXIT_PART), 0o600.into());
+        pipe.unwrap();
+        std::os::unix::fs::symlink("/nowhere/else", dir.join(EXIT)).unwrap();
+        let still = Standstill {
+            run: "abc.1".parse().unwrap(),
+            dir: dir.to_owned(),
+            shim: Arc::new(File::open(dir).unwrap().into()),
+            process: Process { pid: 0, start: 0 },
+            started: None,
+            group: None,
+            cause: Cause::Timeout,
+        };
+        let record = still.record();
+        write_record(dir, &record).unwrap();
+        assert_eq!(crate::inspect::inspect(dir).unwrap(), crate::inspect::Seen::Exited(record));
+    }
+}

@@ -1,0 +1,166 @@
+//! That a run ends when it should though its shim stands still: a job can stop its own shim.
+
+use std::time::Duration;
+
+use nexus_api::run_dir::{Cause, EXIT, ExitRecord, ExitStatus, RunSpec};
+use nexus_node::inspect::{Seen, inspect};
+use nexus_node::line::ToNode;
+use nexus_node::processes::{self, Process};
+use nexus_node::{Containment, RunTerms};
+
+use crate::line::connection::Machine;
+use crate::stage::{Stage, exited, id, lives, wait_until};
+
+const KILLED: ExitStatus = ExitStatus::Signaled { signal: libc::SIGKILL };
+const PATIENCE: Duration = Duration::from_millis(200);
+const GRACE_MS: u64 = 200;
+
+/// A job that stops its shim, and a process of another session that does so over and over.
+const KEEPS_ITS_SHIM_STOPPED: &str = "trap '' TERM HUP; shim=$PPID
+    setsid sh -c 'trap \"\" TERM HUP; echo $$ > one; while kill -STOP '$shim'; do :; done' &
+    echo $$ > two; while :; do sleep 0.05; done";
+
+/// With a lock on a GPU, which nobody may have as long as a process of the run is there.
+fn kept_stopped(spec: RunSpec) -> RunSpec {
+    RunSpec { grace_ms: GRACE_MS, gpu_locks: vec!["GPU-1".into()], ..spec }
+}
+
+fn shim_of(stage: &Stage, run: &str) -> Process {
+    match inspect(&stage.dir(run)).unwrap() {
+        Seen::Alive(started) => Process { pid: started.shim_pid, start: started.shim_start },
+        other => panic!("{other:?}"),
+    }
+}
+
+fn is_killed(record: &ExitRecord, cause: Cause) {
+    assert_eq!((&record.status, record.cause), (&KILLED, cause));
+}
+
+#[test]
+fn a_stopped_shim_hears_that_it_should_end() {
+    let stage = Stage::new();
+    let text = "trap 'exit 7' TERM; kill -STOP $PPID; echo $$ > one; while :; do sleep 0.01; done";
+    stage.start(stage.shell("aaa.1", text));
+    stage.process_in("one");
+    stage.stop("aaa.1");
+    let record = stage.end_of("aaa.1");
+    assert_eq!((record.status, record.cause), (exited(7), Cause::Asked));
+}
+
+#[test]
+fn a_run_whose_shim_is_kept_stopped_is_ended_after_its_grace() {
+    for cgroups in [true, false] {
+        let stage = Stage::open(cgroups, PATIENCE);
+        if cgroups && stage.node().containment() == Containment::Session {
+            eprintln!("skipped: no cgroups here");
+            continue;
+        }
+        stage.start(kept_stopped(stage.shell("aaa.1", KEEPS_ITS_SHIM_STOPPED)));
+        let family = ["one", "two"].map(|name| stage.process_in(name));
+        stage.stop("aaa.1");
+        let record = stage.end_of("aaa.1");
+        assert_eq!(family.map(lives), [false; 2], "cgroups {cgroups}");
+        is_killed(&record, Cause::Asked);
+        let next = RunSpec { gpu_locks: vec!["GPU-1".into()], ..stage.shell("bbb.1", "exit 3") };
+        assert_eq!(stage.run(next).status, exited(3), "its GPU is free");
+    }
+}
+
+#[test]
+fn a_time_limit_holds_though_the_shim_is_kept_stopped() {
+    let mut stage = Stage::open(false, PATIENCE);
+    let spec = kept_stopped(stage.shell("aaa.1", KEEPS_ITS_SHIM_STOPPED));
+    stage.start(RunSpec { time_limit_ms: Some(300), ..spec });
+    let family = ["one", "two"].map(|name| stage.process_in(name));
+    is_killed(&stage.end_of("aaa.1"), Cause::Timeout);
+    assert_eq!(family.map(lives), [false; 2]);
+
+    // A node that has not started it is told of the limit.
+    std::fs::remove_file(stage.home.path().join("one")).unwrap();
+    stage.start(kept_stopped(stage.shell("bbb.1", KEEPS_ITS_SHIM_STOPPED)));
+    stage.process_in("one");
+    stage.close_node();
+    stage.open_node();
+    stage.node().observe(vec![stage.place("bbb.1")]);
+    let terms = RunTerms { run: id("bbb.1"), time_limit_ms: Some(1), grace_ms: 0 };
+    stage.node().know_terms(vec![terms]);
+    is_killed(&stage.end_of("bbb.1"), Cause::Timeout);
+}
+
+#[test]
+fn a_shim_that_stays_stopped_without_its_job_is_replaced() {
+    let stage = Stage::open(true, PATIENCE);
+    stage.start(kept_stopped(stage.shell("aaa.1", "trap '' TERM; echo $$ > two; while :; do sleep 0.05; done")));
+    stage.process_in("two");
+    stage.start_of("aaa.1");
+    let shim = shim_of(&stage, "aaa.1");
+    // A debugger holds it: no signal but KILL is heard.
+    // SAFETY: plain numbers; the shim stops, and nothing of this process changes.
+    let traced = unsafe { libc::ptrace(libc::PTRACE_ATTACH, shim.pid as i32, 0, 0) };
+    if traced != 0 {
+        return eprintln!("skipped: processes cannot be traced here");
+    }
+    wait_until("its shim to stop", || processes::is_stopped(shim));
+    stage.stop("aaa.1");
+    let record = stage.end_of("aaa.1");
+    is_killed(&record, Cause::Asked);
+    assert!(!lives(shim), "its shim is gone before the end is told");
+    // SAFETY: collects what is left of the traced process.
+    unsafe { libc::waitpid(shim.pid as i32, std::ptr::null_mut(), libc::__WALL) };
+    assert_eq!(inspect(&stage.dir("aaa.1")).unwrap(), Seen::Exited(record), "who looks later finds the same");
+    if let Containment::Cgroup(base) = stage.node().containment() {
+        assert!(!base.join("aaa.1").exists());
+    }
+    let next = RunSpec { gpu_locks: vec!["GPU-1".into()], ..stage.shell("bbb.1", "exit 3") };
+    assert_eq!(stage.run(next).status, exited(3), "its GPU is free");
+}
+
+#[test]
+fn a_job_that_names_another_process_as_its_shim_has_that_one_left_alone() {
+    let mut stage = Stage::open(true, PATIENCE);
+    let mut bystander = std::process::Command::new("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
+    stage.start(RunSpec {
+        grace_ms: GRACE_MS,
+        ..stage.shell("aaa.1", "trap '' TERM; echo $$ > two; sleep 60; sleep 60")
+    });
+    stage.process_in("two");
+    stage.start_of("aaa.1");
+    let Seen::Alive(started) = inspect(&stage.dir("aaa.1")).unwrap() else { panic!("it lives") };
+    let other = processes::stat(bystander.id()).unwrap().process;
+    stage.close_node();
+    let forged = nexus_api::run_dir::Started { shim_pid: other.pid, shim_start: other.start, ..started.clone() };
+    std::fs::write(stage.dir("aaa.1").join(nexus_api::run_dir::STARTED), serde_json::to_vec(&forged).unwrap()).unwrap();
+    let shim = Process { pid: started.shim_pid, start: started.shim_start };
+    stage.open_node();
+    stage.node().observe(vec![stage.place("aaa.1")]);
+    let terms = RunTerms { run: id("aaa.1"), time_limit_ms: Some(1), grace_ms: 0 };
+    stage.node().know_terms(vec![terms]);
+    let children = processes::descendants(other.pid);
+    let stops = std::thread::spawn(move || while other.signal(libc::SIGSTOP) && lives(shim) {});
+    // All that is known as the run's is ended, and its real shim tells that.
+    stage.end_of("aaa.1");
+    wait_until("its shim to go", || !lives(shim));
+    stops.join().unwrap();
+    assert!(lives(other) && children.iter().all(|child| lives(*child)), "it is none of the run's");
+    for process in children.iter().chain([&other]) {
+        process.signal(libc::SIGKILL);
+    }
+    bystander.wait().unwrap();
+}
+
+#[test]
+fn a_time_limit_holds_over_a_line_that_was_cut() {
+    let machine = Machine::new();
+    let connect = || machine.connect_with("NEXUS_SHIM_PATIENCE", "200");
+    let first = connect();
+    let spec = kept_stopped(machine.shell("aaa.1", KEEPS_ITS_SHIM_STOPPED));
+    first.start(RunSpec { time_limit_ms: Some(100), ..spec });
+    wait_until("its shim to be stopped", || machine.path("one").exists());
+    first.end();
+    let second = connect();
+    second.observe(machine.place("aaa.1"));
+    let terms = RunTerms { run: id("aaa.1"), time_limit_ms: Some(100), grace_ms: GRACE_MS };
+    second.line.send(&ToNode::Terms { runs: vec![terms] });
+    is_killed(&second.end_of("aaa.1"), Cause::Timeout);
+    wait_until("its record", || machine.run_dir("aaa.1").join(EXIT).exists());
+}
