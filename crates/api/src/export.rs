@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::command::Command;
 use crate::env::Env;
-use crate::jobs::{Job, RetryOn, Run, Session};
+use crate::jobs::{Code, Job, JobSpec, RetryOn, Run, Session, State};
 use crate::results::Extract;
 
 /// Format of a line. A newer one is refused by those who read it.
@@ -63,6 +64,9 @@ pub struct Beside {
     pub checkpoint_of: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extract: Vec<Extract>,
+    /// The folder given by `--results`; `results` is the job's own folder in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results_to: Option<String>,
     /// Why the copy of its results failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub results_error: Option<String>,
@@ -76,9 +80,124 @@ pub struct Beside {
     /// Names of those that do. Their values are nowhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secret_names: Vec<String>,
+    /// On another machine too the job has the submitter's whole environment.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub export_env: bool,
+    /// The code that the job runs in a copy of. The copy itself is not in the export.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
+    /// Columns and rows of the submitter's terminal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<(u16, u16)>,
+    /// Names of variables (`nexus var`) that the job needs. Their values are not in the export.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<String>,
+}
+
+/// What an export says of a job beside its spec and what every listing says.
+#[derive(Clone, Debug, Default)]
+pub struct Aside {
+    pub runs: Vec<Run>,
+    pub hold: bool,
+    pub results_error: Option<String>,
+    pub failed_by: Option<String>,
+    /// Variables that were given for the job, secrets left out.
+    pub env: Env,
+    pub secret_names: Vec<String>,
 }
 
 impl Exported {
+    /// `job` is the listing of the job that has this spec.
+    pub fn of(job: Job, spec: JobSpec, aside: Aside) -> Exported {
+        let Aside { runs, hold, results_error, failed_by, env, secret_names } = aside;
+        // Each field is named, so that a new one cannot be left out of an export. The first two lines are fields of the listing;
+        // the environment and the hold come with `aside`.
+        #[rustfmt::skip]
+        let JobSpec {
+            command: _, cwd: _, name: _, project: _, tags: _, request: _, priority: _, retries: _, rerun_of: _,
+            sweep: _, params: _,
+            env: _, env_given: _, hold: _,
+            results: results_to, conda, venv, gpu_arg, by_rule, after, after_any, retry_on, unique, notify, out, out_dir,
+            tty, session, one_terminal, checkpoint_of, extract, export_env, code, window, variables,
+        } = spec;
+        let beside = Beside {
+            runs,
+            conda,
+            venv,
+            gpu_arg,
+            by_rule,
+            after,
+            after_any,
+            retry_on,
+            unique,
+            notify,
+            out,
+            out_dir,
+            tty,
+            session,
+            one_terminal,
+            hold,
+            checkpoint_of,
+            extract,
+            results_to,
+            results_error,
+            failed_by,
+            env,
+            secret_names,
+            export_env,
+            code,
+            window,
+            variables,
+        };
+        Exported { format: FORMAT, job, beside }
+    }
+
+    /// The spec that the export was made of, without the values of secrets. Each field is named, as in [`Exported::of`].
+    pub fn spec(&self) -> JobSpec {
+        let Exported { job, beside, .. } = self;
+        let params = job.params.clone().and_then(|params| serde_json::from_value(params).ok());
+        JobSpec {
+            command: match &job.argv {
+                Some(argv) => Command::Argv(argv.clone()),
+                None => Command::Shell(job.command.clone()),
+            },
+            cwd: job.cwd.clone(),
+            env: beside.env.clone(),
+            env_given: beside.env.keys().chain(&beside.secret_names).cloned().collect(),
+            name: job.name.clone(),
+            project: job.project.clone(),
+            tags: job.tags.clone(),
+            request: job.request.clone(),
+            priority: job.priority,
+            retries: job.retries,
+            retry_on: beside.retry_on.clone(),
+            after: beside.after.clone(),
+            after_any: beside.after_any.clone(),
+            unique: beside.unique,
+            hold: job.state == State::Held,
+            notify: beside.notify,
+            tty: beside.tty,
+            window: beside.window,
+            out: beside.out.clone(),
+            out_dir: beside.out_dir.clone(),
+            rerun_of: job.rerun_of.clone(),
+            checkpoint_of: beside.checkpoint_of.clone(),
+            by_rule: beside.by_rule.clone(),
+            session: beside.session,
+            one_terminal: beside.one_terminal,
+            conda: beside.conda.clone(),
+            venv: beside.venv.clone(),
+            gpu_arg: beside.gpu_arg.clone(),
+            results: beside.results_to.clone(),
+            extract: beside.extract.clone(),
+            sweep: job.sweep.clone(),
+            params: params.unwrap_or_default(),
+            variables: beside.variables.clone(),
+            export_env: beside.export_env,
+            code: beside.code.clone(),
+        }
+    }
+
     /// Reads a line. It is gone through three times, which takes half as long as to sort its fields first.
     pub fn read(line: &str) -> serde_json::Result<Exported> {
         let Head { format } = serde_json::from_str(line)?;

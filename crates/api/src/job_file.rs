@@ -25,6 +25,7 @@ pub use parts::{Parts, parts};
 use crate::command::Command;
 use crate::edit::LineError;
 use crate::env::Env;
+use crate::jobs::{Code, Session};
 
 mod auto;
 mod checks;
@@ -64,8 +65,9 @@ impl Format {
     }
 }
 
-/// One job, as far as the file says it.
+/// One job, as far as the file says it. Only requests have it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Entry {
     /// Where it begins, from 1.
     pub line: u64,
@@ -80,9 +82,40 @@ pub struct Entry {
     /// What it was called where it was exported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// Of an exported job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub carried: Option<Box<Carried>>,
     /// The bytes of the file that say it: the same bytes say the same.
     #[serde(skip)]
     pub written: Range<usize>,
+}
+
+/// Fields of an exported job that no option of `jobs.txt` has, by their names in an export.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Carried {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<(u16, u16)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tty: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<Session>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub one_terminal: bool,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub params: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub secret_names: Vec<String>,
+}
+
+impl Carried {
+    /// Names of the fields.
+    pub(crate) const KEYS: [&str; 8] =
+        ["code", "window", "tty", "session", "one_terminal", "params", "variables", "secret_names"];
 }
 
 /// What is to be run.

@@ -8,7 +8,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::amount::{GpuAmount, Vram};
 use crate::command::Command;
 use crate::env::Env;
-pub use crate::note::Note;
+pub use crate::note::{Few, Note};
 use crate::results::{Copy as ResultsCopy, Extract};
 pub use crate::waiting::{GpusMissing, SlurmJob, Waiting};
 

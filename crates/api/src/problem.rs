@@ -95,6 +95,13 @@ pub enum Problem {
         id: String,
         name: String,
     },
+    /// The copy of a folder (`add --sync`) that a job would run in is not here. `id` is the job that is to be repeated, if
+    /// one is; `of` the folder that was copied.
+    CodeGone {
+        id: Option<String>,
+        of: String,
+        missing: String,
+    },
     BadCommand {
         bad: BadCommand,
     },
@@ -255,6 +262,8 @@ impl Problem {
             Problem::CheckpointsInUse { id, .. } => format!("job {id} cannot be gone on from"),
             Problem::NoSuchVariable { name, .. } => format!("there is no variable {name}"),
             Problem::VariableGone { id, .. } => format!("job {id} cannot be repeated"),
+            Problem::CodeGone { id: Some(id), .. } => format!("job {id} cannot be repeated"),
+            Problem::CodeGone { id: None, .. } => "the job cannot run with that code".into(),
             Problem::BadCommand { .. } => "this command cannot run".into(),
             Problem::NoSuchFolder { path, .. } => format!("the working folder {path} cannot be used"),
             Problem::BadField { field, value, .. } => format!("{field} cannot be {value}"),
@@ -340,6 +349,9 @@ impl Problem {
                 format!("job {by} is {} and has the same folder of checkpoints", state.word())
             }
             Problem::VariableGone { name, .. } => format!("it needs the variable {name}, which is not set any more"),
+            Problem::CodeGone { of, missing, .. } => {
+                format!("it runs in a copy of {of} that nexus add --sync made, and there is no {missing}")
+            }
             Problem::BadCommand { bad } => what_is_bad(bad),
             Problem::NobodyToTell => "[notify] of the configuration names no webhook and no command".into(),
             Problem::BadField { want, .. } => want.clone(),
@@ -397,6 +409,10 @@ impl Problem {
             Problem::NoSuchVariable { near: Some(near), .. } => format!("nexus var unset {near}, or nexus var ls"),
             Problem::NoSuchVariable { near: None, .. } => "nexus var ls".into(),
             Problem::VariableGone { name, .. } => format!("nexus var set {name}, then try again"),
+            Problem::CodeGone { .. } => {
+                "nexus add --sync takes the folder as it is now; a job of another home needs that home's copy here"
+                    .into()
+            }
             Problem::BadCommand { bad: BadCommand::Empty } => "nexus add \"python train.py\"".into(),
             Problem::BadCommand { .. } => "put it into a script and queue that: nexus add bash script.sh".into(),
             Problem::NoSuchFolder { .. } => "--cwd DIR names another".into(),

@@ -263,10 +263,11 @@ fn samples_show_every_problem_and_each_has_words() {
     let further = ["problems_terminal", "problems_time_limit", "problems_submit", "problems_checkpoints"];
     let samples =
         [further.map(read::<Vec<Problem>>).concat(), read("problems_variables"), read("problems_notify")].concat();
+    let samples = [samples, read("problems_code")].concat();
     let others = ["problems", "problems_logs", "problems_watch", "problems_web", "problems_machines"];
     let samples = [samples, others.map(read::<Vec<Problem>>).concat()].concat();
     let shown: BTreeSet<u32> = samples.iter().map(number_of).collect();
-    assert_eq!(shown, (1..=42).collect(), "a problem lacks a sample");
+    assert_eq!(shown, (1..=47).collect(), "a problem lacks a sample");
     for problem in samples {
         assert!(!problem.title().is_empty(), "{problem:?}");
         assert!(problem.why().is_none_or(|why| !why.is_empty()), "{problem:?}");
@@ -362,6 +363,7 @@ fn number_of(problem: &Problem) -> u32 {
         Problem::DatabaseMissing { .. } => 44,
         Problem::ServiceRuns { .. } => 45,
         Problem::NoBackup { .. } => 46,
+        Problem::CodeGone { .. } => 47,
     }
 }
 

@@ -113,7 +113,16 @@ fn options(spec: &mut JobSpec) -> Result<(), Problem> {
             return Err(bad("env", &format!("{name:?}"), want));
         }
     }
-    Ok(())
+    params(spec)
+}
+
+/// Each becomes a variable of the job's environment.
+fn params(spec: &JobSpec) -> Result<(), Problem> {
+    let cannot_be = |(name, value): &(&String, &String)| name.contains(['=', '\0']) || value.contains('\0');
+    match spec.params.iter().find(cannot_be) {
+        Some((name, _)) => Err(bad("params", &format!("{name:?}"), "a name without = and no NUL bytes".into())),
+        None => Ok(()),
+    }
 }
 
 /// What it names is below our own folders.

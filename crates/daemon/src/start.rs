@@ -398,7 +398,7 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         notes: notes.clone(),
         reload: parts.reload.clone(),
     };
-    let importer = Importer { engine: parts.to_engine.clone(), reload: parts.reload.clone() };
+    let importer = Importer { engine: parts.to_engine.clone(), reload: parts.reload.clone(), home: home.clone() };
     let own = [&home.dir, &parts.log_dir, &inbox.path].map(PathBuf::as_path);
     let watches = Arc::new(Watches::new(importer, Readers::new(&home.database()), &own));
     let app = Arc::new(App {

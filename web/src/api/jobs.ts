@@ -216,7 +216,16 @@ export interface JobSpec {
   extract?: Extract[]
 }
 
-export type Note = { note: 'rounded-up'; rule: string; asked: number; gpus: number } | { note: 'other' }
+/** Ids of jobs: the first of them, and how many more there are. */
+export interface Few {
+  first: string[]
+  more?: number
+}
+
+export type Note =
+  | { note: 'rounded-up'; rule: string; asked: number; gpus: number }
+  | { note: 'secrets-dropped' | 'secrets-not-exported'; names: string[]; jobs: Few }
+  | { note: 'other' }
 
 export interface Submitted {
   jobs: Job[]

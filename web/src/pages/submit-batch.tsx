@@ -13,7 +13,7 @@ import { CheckField, Field, TextField } from '../parts/field'
 import { usePreview } from '../parts/preview'
 import { useSending } from '../parts/sending'
 import { capital, counted, firstLine, printable, quoted } from '../text/words'
-import { noteText } from './submit-one'
+import { noteText } from '../text/notes'
 
 const FORMATS: [ImportFormat | '', string][] = [
   ['', 'Find out by itself'],

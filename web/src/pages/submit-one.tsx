@@ -1,7 +1,7 @@
 // The form for one job, with where and when it would start.
 import type { JSX } from 'preact'
 import { submit, tryOut } from '../api/calls'
-import type { Job, Note } from '../api/jobs'
+import type { Job } from '../api/jobs'
 import { go } from '../route'
 import { useNow } from '../state/clock'
 import { draft, EMPTY, fieldOf, meant, type DraftErrors } from '../state/draft'
@@ -12,15 +12,10 @@ import { ProblemBox } from '../parts/bits'
 import { JobFields } from '../parts/job-fields'
 import { usePreview } from '../parts/preview'
 import { useSending } from '../parts/sending'
+import { noteText } from '../text/notes'
 import { expectedStart, needs, placeOf } from '../text/place'
 import { reasonOf, remedy } from '../text/waiting'
 import { capital, counted } from '../text/words'
-
-export function noteText(note: Note): string {
-  return note.note === 'rounded-up'
-    ? `${note.asked} GPUs by the rule ${note.rule} are rounded up to ${note.gpus}.`
-    : 'The service has a note that this page cannot read.'
-}
 
 export function OneTab(): JSX.Element {
   const typed = useStore(draft)

@@ -15,7 +15,7 @@ import { usePreview } from '../parts/preview'
 import { useSending } from '../parts/sending'
 import { whole, Wrong } from '../text/values'
 import { capital, counted, printable } from '../text/words'
-import { noteText } from './submit-one'
+import { noteText } from '../text/notes'
 
 interface SweepDraft {
   name: string

@@ -4,6 +4,7 @@ import { hasEnded, isWaiting, type Action, type Job } from '../api/jobs'
 import { go } from '../route'
 import { Store } from '../state/store'
 import { attempt, tellDone, tellProblem } from '../state/toasts'
+import { noteText } from '../text/notes'
 import { runtime } from '../text/time'
 import { counted, firstLine } from '../text/words'
 import { ask } from './dialog'
@@ -92,10 +93,11 @@ export async function perform(name: ActionName, jobs: Job[]): Promise<boolean> {
 
 export async function runAgain(ids: string[], resume = false): Promise<boolean> {
   try {
-    const { jobs } = await rerun(ids, resume)
+    const { jobs, notes = [] } = await rerun(ids, resume)
     const id = jobs[0]?.id
-    if (jobs.length === 1 && id !== undefined) tellDone(`Queued again as ${id}`, { text: 'Show', to: `#/jobs/${id}` })
-    else tellDone(`Queued ${counted(jobs.length, 'job')} again`)
+    const more = notes.map((note) => `. ${noteText(note)}`).join('')
+    if (jobs.length === 1 && id !== undefined) tellDone(`Queued again as ${id}${more}`, { text: 'Show', to: `#/jobs/${id}` })
+    else tellDone(`Queued ${counted(jobs.length, 'job')} again${more}`)
     return true
   } catch (error) {
     tellProblem(error)

@@ -117,8 +117,15 @@ fn entry(text: &Text) -> Result<Option<(Entry, Option<String>)>, String> {
     let Command::Argv(mut words) = words else { unreachable!("it was made one") };
     let script = words.remove(0);
     let command = Said::Script { script, torchrun, arguments: words };
-    let entry =
-        Entry { line: text.number, command, options, env: Default::default(), id: None, written: text.written.clone() };
+    let entry = Entry {
+        line: text.number,
+        command,
+        options,
+        env: Default::default(),
+        id: None,
+        carried: None,
+        written: text.written.clone(),
+    };
     Ok(Some((entry, fields.doubt)))
 }
 

@@ -88,7 +88,15 @@ fn entry(record: &[u8], line: u64, written: Range<usize>) -> Result<Entry, Strin
     checks::options(&options)?;
     let command = Command::Shell(in_one_line(command));
     checks::command(&command)?;
-    Ok(Entry { line, command: Said::Command(command), options, env: Default::default(), id: None, written })
+    Ok(Entry {
+        line,
+        command: Said::Command(command),
+        options,
+        env: Default::default(),
+        id: None,
+        carried: None,
+        written,
+    })
 }
 
 /// More are not counted.

@@ -100,7 +100,8 @@ fn plain(text: &Text) -> Option<Result<Entry, String>> {
     };
     let (options, env, written) = (BTreeMap::new(), Env::new(), text.written.clone());
     let checked = checks::command(&command);
-    let entry = Entry { line: text.number, command: Said::Command(command), options, env, id: None, written };
+    let entry =
+        Entry { line: text.number, command: Said::Command(command), options, env, id: None, carried: None, written };
     Some(checked.map(|()| entry))
 }
 
@@ -123,7 +124,7 @@ fn entry(object: &Object, text: &Text, options: BTreeMap<String, String>, env: E
     checks::command(&command)?;
     checks::options(&options)?;
     let (id, written) = (id(object)?, text.written.clone());
-    Ok(Entry { line: text.number, command: Said::Command(command), options, env, id, written })
+    Ok(Entry { line: text.number, command: Said::Command(command), options, env, id, carried: None, written })
 }
 
 /// The option that a key means. Whether a command is an argv is seen from the command.

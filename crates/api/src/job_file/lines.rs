@@ -30,7 +30,7 @@ fn understood(entry: queue_text::Entry) -> Result<Entry, String> {
     checks::command(&command)?;
     checks::options(&entry.options)?;
     let queue_text::Entry { line, id, options, written, .. } = entry;
-    Ok(Entry { line, command: Said::Command(command), options, env: Default::default(), id, written })
+    Ok(Entry { line, command: Said::Command(command), options, env: Default::default(), id, carried: None, written })
 }
 
 /// In whatever letters: nobody reads it.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Zoned;
 use nexus_api::jobs::{JobQuery, State};
+use nexus_api::shown::Stream;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::history::since;
@@ -16,6 +17,10 @@ use crate::process::ExitCode;
 use crate::ui::Ui;
 use crate::whole_file::WholeFile;
 
+mod missing;
+
+use missing::Missing;
+
 /// How often the number of jobs is told anew.
 const TOLD_EVERY: Duration = Duration::from_millis(200);
 
@@ -24,8 +29,9 @@ const INTERRUPTED: u8 = 130;
 
 /// Write queue and history, in the order of submission
 ///
-/// As jsonl, one job a line with all that is known of it, it can be imported again; as csv it is a table. Values that
-/// look like secrets are left out, and so is the environment but for what --env and --env-file gave.
+/// As jsonl, one job a line with all that is known of it, it can be imported again; as csv it is a table. Left out are
+/// values that look like secrets, values of variables, the code of --sync, and the environment but for what --env and
+/// --env-file gave. A note names the waiting jobs that lack something of it.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -65,15 +71,19 @@ pub async fn run(args: ExportArgs, app: &App) -> Result<ExitCode, CliError> {
         Format::Csv => "csv",
     };
     let query = args.narrow.of(JobQuery { state, since, ..JobQuery::default() });
-    let mut export = Export { app, format, query, count: Count::new(args.format) };
-    match args.output.as_deref().filter(|path| *path != Path::new("-")) {
+    let mut export = Export { app, format, query, count: Count::new(args.format), missing: Missing::default() };
+    let code = match args.output.as_deref().filter(|path| *path != Path::new("-")) {
         None => export.print().await,
         Some(path) => {
             // Before the service is asked: a place that cannot be written to is told at once.
             let file = WholeFile::create(path).map_err(|error| not_written(path, &error))?;
             export.save(file, path).await
         }
+    }?;
+    for note in export.missing.notes(&app.home) {
+        app.ui.note(&format!("exported {note}"));
     }
+    Ok(code)
 }
 
 /// Words as the service takes them; none for all jobs.
@@ -95,6 +105,7 @@ struct Export<'a> {
     format: &'static str,
     query: JobQuery,
     count: Count,
+    missing: Missing,
 }
 
 impl Export<'_> {
@@ -102,11 +113,18 @@ impl Export<'_> {
         self.app.reader().export(self.format, &self.query).await
     }
 
+    fn take(&mut self, bytes: &[u8]) {
+        self.count.take(bytes);
+        if !self.count.has_header {
+            self.missing.take(bytes);
+        }
+    }
+
     async fn print(&mut self) -> Result<ExitCode, CliError> {
-        let mut body = self.ask().await?;
+        let (mut body, mut shown) = (self.ask().await?, Stream::default());
         while let Some(bytes) = body.next().await.map_err(|error| self.broke_off(error))? {
-            self.count.take(&bytes);
-            self.app.ui.bytes(&bytes)?;
+            self.take(&bytes);
+            self.app.ui.stream(&mut shown, &bytes)?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -132,7 +150,7 @@ impl Export<'_> {
         let mut body = self.ask().await?;
         let mut progress = Progress::new(&self.app.ui);
         while let Some(bytes) = body.next().await.map_err(|error| self.broke_off(error))? {
-            self.count.take(&bytes);
+            self.take(&bytes);
             file.write(&bytes).map_err(failed)?;
             progress.tell(self.count.jobs());
         }

@@ -5,6 +5,7 @@ use nexus_api::jobs::{Rerun, State};
 
 use crate::app::App;
 use crate::chosen;
+use crate::commands::add::tell_notes;
 use crate::error::{CliError, Refused};
 use crate::process::ExitCode;
 use crate::render::prospect;
@@ -14,8 +15,9 @@ use crate::secrets;
 /// Queue jobs again
 ///
 /// Each becomes a new job with the same command, folder, environment and needs. Values whose name looks like
-/// a secret were dropped when the job ended and are taken from here. Each has a folder of its own for checkpoints,
-/// empty at first, or with --resume that of the old job, which must have ended.
+/// a secret were dropped when the job ended and are taken from here: export NAME=… first. A note says which are missing.
+/// Each has a folder of its own for checkpoints, empty at first, or with --resume that of the old job, which must have
+/// ended.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -63,5 +65,6 @@ pub async fn run(args: RerunArgs, app: &App) -> Result<ExitCode, CliError> {
         let line = |job| format!("{}\n", prospect::line(job, capacity, &now, app.ui.paint()));
         app.ui.data(&submitted.jobs.iter().map(line).collect::<String>())?;
     }
+    tell_notes(&submitted.notes, app);
     Ok(ExitCode::SUCCESS)
 }

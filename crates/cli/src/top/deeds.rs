@@ -79,7 +79,8 @@ async fn rerun(client: &Client, id: String) -> Result<Done, CliError> {
     let capacity = Capacity::of(&client.status(false).await?);
     let lines: Vec<String> =
         submitted.jobs.iter().map(|job| prospect::line(job, capacity, &Zoned::now(), PLAIN)).collect();
-    Ok(Done::Said(format!("{id} again as {}", lines.join(", "))))
+    let notes: String = submitted.notes.iter().map(|note| format!("; {note}")).collect();
+    Ok(Done::Said(format!("{id} again as {}{notes}", lines.join(", "))))
 }
 
 fn said(what: &str, job: &Job) -> Done {

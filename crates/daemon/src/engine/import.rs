@@ -115,7 +115,11 @@ impl Engine {
         gathered.fates.reserve_exact(lines.len());
         let known_as: BTreeSet<String> = lines.iter().filter_map(|line| line.known_as.clone()).collect();
         for line in lines {
-            let pending = match self.unknown_parent(&line, &known_as)? {
+            let refused = match self.unset_variable(&line) {
+                None => self.unknown_parent(&line, &known_as)?,
+                unset => unset,
+            };
+            let pending = match refused {
                 Some(error) => Pending::Settled(Fate::Refused { error }),
                 None => self.gather(line, again, &coming, &mut gathered, turn)?,
             };
@@ -193,6 +197,12 @@ impl Engine {
         let own = line.own_env.iter().filter(|(name, _)| open(name));
         Ok(given.iter().copied().eq(own.clone().map(|(name, _)| name))
             && own.clone().all(|(n, v)| env.get(n) == Some(v)))
+    }
+
+    /// A variable that an exported job needs must be set here: without it the command would be run with its braces.
+    fn unset_variable(&self, line: &ImportLine) -> Option<String> {
+        let unset = line.spec.common.variables.iter().find(|name| !self.variables.contains(*name))?;
+        Some(format!("it needs the variable {unset}, which is not set here: nexus var set {unset}, then import again"))
     }
 
     /// A job that it comes after must be here, or stand in the file.

@@ -12,8 +12,9 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use nexus_api::export::{Beside, CSV_HEADER, Exported, FORMAT, csv_row};
-use nexus_api::jobs::{JobQuery, JobSpec, State as Word};
+use nexus_api::env::Env;
+use nexus_api::export::{Aside, CSV_HEADER, Exported, csv_row};
+use nexus_api::jobs::{JobQuery, State as Word};
 use nexus_api::problem::Problem;
 use serde::Deserialize;
 use tokio::sync::mpsc;
@@ -29,6 +30,9 @@ use crate::engine::Message;
 use crate::service_log::Line;
 use crate::store::{Envs, Filter, JobRow, Reader, RunRow, StoreError, View};
 use crate::{clock, view};
+
+#[cfg(test)]
+mod tests;
 
 /// How long a view is kept.
 const VIEW_LASTS: Duration = Duration::from_millis(500);
@@ -212,43 +216,37 @@ impl Walk {
             text.extend(csv_row(&view::job(row, None, &around)).into_bytes());
             return Ok(());
         }
-        let env = reader.given_env(&row, &mut self.envs)?;
-        let secret_names = row.spec.env_given.iter().filter(|name| row.secret_names.contains(name)).cloned().collect();
-        let (hold, failed_by) = (row.state == Word::Held, row.failed_by.clone());
-        let results_error = row.left.error.clone();
-        let spec = row.spec.clone();
-        let JobSpec { conda, venv, gpu_arg, by_rule, after, after_any, retry_on, unique, notify, .. } = spec;
-        let JobSpec { out, out_dir, tty, session, one_terminal, checkpoint_of, extract, .. } = spec;
-        let exported = Exported {
-            format: FORMAT,
-            job: view::job(row, None, &around),
-            beside: Beside {
-                runs: runs.into_iter().map(view::run).collect(),
-                conda,
-                venv,
-                gpu_arg,
-                by_rule,
-                after,
-                after_any,
-                retry_on,
-                unique,
-                notify,
-                out,
-                out_dir,
-                tty,
-                session,
-                one_terminal,
-                hold,
-                checkpoint_of,
-                extract,
-                results_error,
-                failed_by,
-                env,
-                secret_names,
-            },
-        };
+        let (env, secret_names) = given(reader, &row, &mut self.envs)?;
+        let exported = exported(row, runs, env, secret_names, &around);
         serde_json::to_writer(&mut *text, &exported).expect("a job is plain data");
         text.push(b'\n');
         Ok(())
     }
+}
+
+/// A job as a line of an export. `env` and `secret_names`: what was given for the job itself.
+pub(super) fn exported(
+    row: JobRow,
+    runs: Vec<RunRow>,
+    env: Env,
+    secret_names: Vec<String>,
+    around: &view::Surroundings,
+) -> Exported {
+    let aside = Aside {
+        runs: runs.into_iter().map(view::run).collect(),
+        hold: row.state == Word::Held,
+        results_error: row.left.error.clone(),
+        failed_by: row.failed_by.clone(),
+        env,
+        secret_names,
+    };
+    let spec = row.spec.clone();
+    Exported::of(view::job(row, None, around), spec, aside)
+}
+
+/// Variables that were given for the job itself: the open ones, and the names of secrets.
+fn given(reader: &Reader, row: &JobRow, known: &mut Envs) -> Result<(Env, Vec<String>), StoreError> {
+    let is_secret = |name: &&String| row.secret_names.contains(name);
+    let secret_names = row.spec.env_given.iter().filter(is_secret).cloned().collect();
+    Ok((reader.given_env(row, known)?, secret_names))
 }

@@ -1,6 +1,6 @@
 //! Jobs: list, show, submit, rerun.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
 use axum::extract::State;
@@ -8,8 +8,9 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use nexus_api::env::{Env, looks_secret};
 use nexus_api::jobs::{
-    Code, Job, JobDetail, JobQuery, JobSpec, Note, Rerun, State as Word, Submitted, Waiting as WaitingWord,
+    Code, Few, Job, JobDetail, JobQuery, JobSpec, Note, Rerun, State as Word, Submitted, Waiting as WaitingWord,
 };
+use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 use nexus_core::event::Needs;
 use nexus_core::ids::JobId;
@@ -185,9 +186,10 @@ pub async fn rerun(
     let Rerun { ids, secrets, resume } = rerun;
     // Checkpoints that are to be gone on from are not forgotten meanwhile.
     let _turn = app.edits.lock().await;
-    let specs = app
+    let home = app.home.clone();
+    let (specs, dropped) = app
         .read(move |reader| {
-            let mut specs = Vec::new();
+            let (mut specs, mut dropped) = (Vec::new(), Vec::new());
             let together: BTreeSet<String> = ids.iter().cloned().collect();
             for id in ids {
                 let fail = |error: StoreError| error.problem();
@@ -200,14 +202,13 @@ pub async fn rerun(
                 if let Some(of) = &checkpoint_of {
                     checkpoints_are_free(reader, &id, of, &specs)?;
                 }
-                let mut env = if row.is_past() { own_env::env() } else { Env::new() };
-                env.extend(reader.env(&id).map_err(fail)?);
-                // Dropped when the job ended: the caller's values stand in, for the names it had.
-                let from_caller = secrets.iter().filter(|(name, _)| looks_secret(name));
-                let from_caller = from_caller.filter(|(name, _)| row.secret_names.contains(name));
-                env.extend(from_caller.map(|(name, value)| (name.clone(), value.clone())));
+                code_is_kept(&home, Some(&id), &row.spec)?;
+                let env = env_again(reader, &row, &secrets).map_err(fail)?;
+                dropped.push(row.secret_names.iter().filter(|name| !env.contains_key(*name)).cloned().collect());
+                // A sweep of its name that is here is another one.
+                let sweep = row.spec.sweep.clone().filter(|_| !row.is_past());
                 let (tags, rerun_of) = (row.tags, Some(id));
-                let mut spec = JobSpec { env, tags, hold: false, rerun_of, checkpoint_of, ..row.spec };
+                let mut spec = JobSpec { env, tags, hold: false, rerun_of, checkpoint_of, sweep, ..row.spec };
                 // Who asks for it again means it.
                 spec.unique = false;
                 for parents in [&mut spec.after, &mut spec.after_any] {
@@ -215,12 +216,47 @@ pub async fn rerun(
                 }
                 specs.push(spec);
             }
-            Ok(specs)
+            Ok((specs, dropped))
         })
         .await?;
     // What the old job asked for holds for the new one; rules have no word in it.
     let specs = app.checked(specs, 1)?;
-    Ok(Json(Submitted { jobs: app.submit(specs, 1, once).await?, notes: vec![] }))
+    let jobs = app.submit(specs, 1, once).await?;
+    let notes = secrets_dropped(&jobs, dropped);
+    Ok(Json(Submitted { jobs, notes }))
+}
+
+/// The environment of a job that is repeated. Secrets were dropped when it ended: the caller's values take their place.
+fn env_again(reader: &Reader, row: &JobRow, of_caller: &Env) -> Result<Env, StoreError> {
+    let mut env = if row.is_past() { own_env::env() } else { Env::new() };
+    env.extend(reader.env(&row.id)?);
+    let from_caller = of_caller.iter().filter(|(name, _)| looks_secret(name) && row.secret_names.contains(name));
+    env.extend(from_caller.map(|(name, value)| (name.clone(), value.clone())));
+    Ok(env)
+}
+
+/// `dropped`: for each of the jobs the names whose values nobody has any more.
+fn secrets_dropped(jobs: &[Job], dropped: Vec<Vec<String>>) -> Vec<Note> {
+    let mut by_names: BTreeMap<Vec<String>, Few> = BTreeMap::new();
+    for (job, names) in jobs.iter().zip(dropped).filter(|(_, names)| !names.is_empty()) {
+        by_names.entry(names).or_default().add(&job.id);
+    }
+    by_names.into_iter().map(|(names, jobs)| Note::SecretsDropped { names, jobs }).collect()
+}
+
+/// A job that runs in a copy of a folder needs that copy: any other code would not be what it was added with. `id`: the job
+/// that is repeated.
+pub(super) fn code_is_kept(home: &Home, id: Option<&str>, spec: &JobSpec) -> Result<(), Problem> {
+    let Some(code) = spec.code.as_ref().filter(|code| Code::is_content(&code.content)) else { return Ok(()) };
+    let kept = [home.snapshots(), home.code()].map(|folder| folder.join(&code.content));
+    match kept.iter().find(|folder| !folder.is_dir()) {
+        None => Ok(()),
+        Some(missing) => Err(Problem::CodeGone {
+            id: id.map(String::from),
+            of: code.of.clone(),
+            missing: missing.display().to_string(),
+        }),
+    }
 }
 
 /// Two jobs at once would write over each other's checkpoints. `specs`: those that are repeated together.
@@ -387,13 +423,7 @@ impl App {
             checks::signal(None, spec)?;
             self.can_tell(spec)?;
         }
-        let code = specs.iter().filter_map(|spec| spec.code.as_ref());
-        for code in code.filter(|code| Code::is_content(&code.content)) {
-            if !tokio::task::block_in_place(|| self.home.snapshots().join(&code.content).is_dir()) {
-                let want = "one that nexus add --sync has put into its snapshots".into();
-                return Err(Problem::BadField { field: "code".into(), value: code.content.clone(), want });
-            }
-        }
+        tokio::task::block_in_place(|| specs.iter().try_for_each(|spec| code_is_kept(&self.home, None, spec)))?;
         Ok((self.checked(specs, copies)?, notes))
     }
 

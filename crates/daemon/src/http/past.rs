@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use nexus_api::command::Command;
 use nexus_api::env::{Env, split_secrets};
 use nexus_api::export::{Exported, FORMAT, Head};
 use nexus_api::jobs::{Job, JobSpec, Run, State};
@@ -138,38 +137,8 @@ struct Spec {
 
 impl Spec {
     fn of(exported: &Exported) -> Result<Spec, String> {
-        let job = &exported.job;
-        let command = match &job.argv {
-            Some(argv) => Command::Argv(argv.clone()),
-            None => Command::Shell(job.command.clone()),
-        };
-        let mut spec = JobSpec {
-            env: exported.beside.env.clone(),
-            name: job.name.clone(),
-            project: job.project.clone(),
-            tags: job.tags.clone(),
-            request: job.request.clone(),
-            priority: job.priority,
-            retries: job.retries,
-            retry_on: exported.beside.retry_on.clone(),
-            after: exported.beside.after.clone(),
-            after_any: exported.beside.after_any.clone(),
-            unique: exported.beside.unique,
-            notify: exported.beside.notify,
-            tty: exported.beside.tty,
-            out: exported.beside.out.clone(),
-            out_dir: exported.beside.out_dir.clone(),
-            rerun_of: job.rerun_of.clone(),
-            checkpoint_of: exported.beside.checkpoint_of.clone(),
-            by_rule: exported.beside.by_rule.clone(),
-            session: exported.beside.session,
-            one_terminal: exported.beside.one_terminal,
-            conda: exported.beside.conda.clone(),
-            venv: exported.beside.venv.clone(),
-            gpu_arg: exported.beside.gpu_arg.clone(),
-            extract: exported.beside.extract.clone(),
-            ..JobSpec::new(command, job.cwd.clone())
-        };
+        let mut spec = exported.spec();
+        spec.sweep.as_deref().map_or(Ok(()), checks::sweep_name).map_err(|problem| problem.to_string())?;
         checks::past_spec(&mut spec).map_err(|problem| problem.to_string())?;
         // What looks like a secret does not outlive its job, whoever wrote it down.
         let (env, secrets) = split_secrets(std::mem::take(&mut spec.env));

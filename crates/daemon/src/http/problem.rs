@@ -30,6 +30,7 @@ impl IntoResponse for Failed {
             | Problem::NobodyToTell
             | Problem::CheckpointsInUse { .. }
             | Problem::VariableGone { .. }
+            | Problem::CodeGone { .. }
             | Problem::MachineExists { .. }
             | Problem::MachineBusy { .. }
             | Problem::OwnMachine

@@ -21,7 +21,7 @@ use utoipa::IntoParams;
 
 use super::cursor;
 use super::extract::{Asked, Path, Sent, once};
-use super::jobs::fill_env;
+use super::jobs::{code_is_kept, fill_env};
 use super::problem::Failed;
 use super::{App, Shared};
 use crate::engine::{Message, SweepJob, SweepOrder};
@@ -56,6 +56,7 @@ pub async fn create(
     let once = once(&headers, "sweeps", &new)?;
     fill_env(query.env.as_deref(), std::slice::from_mut(&mut new.spec))?;
     app.can_tell(&new.spec)?;
+    tokio::task::block_in_place(|| code_is_kept(&app.home, None, &new.spec))?;
     let maker = app.clone();
     let made = tokio::task::spawn_blocking(move || made(new, &maker.reload.rules())).await;
     let (order, notes) = made.map_err(|error| Problem::Internal { error: error.to_string() })??;

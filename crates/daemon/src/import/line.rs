@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use nexus_api::command::Command;
 use nexus_api::env::{Env, is_reserved};
-use nexus_api::job_file::{Entry, Said};
-use nexus_api::jobs::{JobSpec, Note};
+use nexus_api::job_file::{Carried, Entry, Said};
+use nexus_api::jobs::{Code, Few, JobSpec, Note};
+use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 use nexus_api::queue_text::set;
 use nexus_api::values::gpu_list_text;
@@ -35,7 +36,11 @@ pub struct Reader<'a> {
     scripts: BTreeMap<String, Result<(), String>>,
     /// `python`, or `python3` where there is no other.
     python: &'static str,
-    pub notes: Vec<Note>,
+    /// Where copies of code are kept.
+    home: &'a Home,
+    notes: Vec<Note>,
+    /// Secrets that neither an export nor whoever imports has, and the exported jobs that lack them.
+    missing_secrets: BTreeMap<Vec<String>, Few>,
     last: Option<Last>,
     sames: same::OneByOne,
 }
@@ -57,11 +62,33 @@ impl<'a> Reader<'a> {
         rules: &'a Rules,
         gpu_arg: Option<String>,
         gpus: Option<GpuSet>,
+        home: &'a Home,
     ) -> Reader<'a> {
         let bare = JobSpec { env: Default::default(), ..usual.clone() };
         let python = python(usual.env.get("PATH"));
-        let (scripts, notes, last, sames) = Default::default();
-        Reader { usual: bare, env, whole_env: usual, folder, rules, gpu_arg, gpus, scripts, python, notes, last, sames }
+        let (scripts, notes, missing_secrets, last, sames) = Default::default();
+        Reader {
+            usual: bare,
+            env,
+            whole_env: usual,
+            folder,
+            rules,
+            gpu_arg,
+            gpus,
+            scripts,
+            python,
+            home,
+            notes,
+            missing_secrets,
+            last,
+            sames,
+        }
+    }
+
+    /// What whoever imports should know of the lines that were read.
+    pub fn notes(self) -> Vec<Note> {
+        let missing = self.missing_secrets.into_iter();
+        self.notes.into_iter().chain(missing.map(|(names, jobs)| Note::SecretsNotExported { names, jobs })).collect()
     }
 
     pub fn line(&mut self, entry: Entry) -> Result<ImportLine, String> {
@@ -79,7 +106,8 @@ impl<'a> Reader<'a> {
 
     /// What it has in common with the line before, where that is all but its command.
     fn alike<'e>(&self, entry: &'e Entry) -> Option<(Arc<JobSpec>, &'e Command)> {
-        let last = self.last.as_ref().filter(|last| entry.env.is_empty() && entry.options == last.said)?;
+        let is_plain = entry.env.is_empty() && entry.carried.is_none();
+        let last = self.last.as_ref().filter(|last| is_plain && entry.options == last.said)?;
         match &entry.command {
             Said::Command(command) if !last.asks_rules || !self.rules.know(command) => {
                 Some((last.common.clone(), command))
@@ -89,8 +117,8 @@ impl<'a> Reader<'a> {
     }
 
     fn other(&mut self, entry: Entry) -> Result<ImportLine, String> {
-        let Entry { line, command, options: mut said, env: own, id: known_as, .. } = entry;
-        let is_plain = own.is_empty() && matches!(command, Said::Command(_));
+        let Entry { line, command, options: mut said, env: own, id: known_as, carried, .. } = entry;
+        let is_plain = own.is_empty() && carried.is_none() && matches!(command, Said::Command(_));
         let mut spec = self.usual.clone();
         for name in ["out", "results"] {
             if let Some(path) = said.get_mut(name).filter(|path| !path.is_empty()) {
@@ -114,6 +142,9 @@ impl<'a> Reader<'a> {
                 Arc::new(JobEnv::of(env))
             }
         };
+        if let Some(carried) = carried {
+            self.carry(&mut spec, *carried, known_as.as_deref())?;
+        }
         let asks_rules = spec.request.gpus.is_none() && spec.request.vram.is_none();
         let note = self.rules.fill(&mut spec).filter(|note| !self.notes.contains(note));
         self.notes.extend(note);
@@ -126,6 +157,43 @@ impl<'a> Reader<'a> {
             self.last = Some(Last { said: said.clone(), common: spec.common.clone(), asks_rules });
         }
         Ok(ImportLine { line, spec, env, identity, same, own_env, said, known_as })
+    }
+
+    /// Gives a job what an export says of it beside the options. `id`: what the file calls it.
+    fn carry(&mut self, spec: &mut JobSpec, carried: Carried, id: Option<&str>) -> Result<(), String> {
+        let Carried { code, window, tty, session, one_terminal, params, variables, secret_names } = carried;
+        if let Some(code) = &code {
+            self.code_is_here(code)?;
+        }
+        spec.window = window.or(spec.window);
+        spec.tty = tty.or(spec.tty);
+        spec.session = session.or(spec.session);
+        (spec.code, spec.one_terminal, spec.params, spec.variables) = (code, one_terminal, params, variables);
+        // They go to other machines with the job, as those that were given for it.
+        let is_set = |name: &String| self.whole_env.env.contains_key(name);
+        let (here, missing): (Vec<String>, Vec<String>) = secret_names.into_iter().partition(is_set);
+        spec.env_given.extend(here);
+        if let Some(id) = id.filter(|_| !missing.is_empty()) {
+            self.missing_secrets.entry(missing).or_default().add(id);
+        }
+        Ok(())
+    }
+
+    /// Without the copy the job would run other code than it was added with.
+    fn code_is_here(&self, code: &Code) -> Result<(), String> {
+        let Code { content, of } = code;
+        if !Code::is_content(content) {
+            return Err(format!("code: {content:?} is no name of a copy that nexus add --sync made"));
+        }
+        let missing = [self.home.snapshots(), self.home.code()].into_iter().find(|kept| !kept.join(content).is_dir());
+        match missing {
+            None => Ok(()),
+            Some(kept) => Err(format!(
+                "its code is not here: nexus add --sync copied {of} for it, and there is no {}; copy that folder from the \
+                 home that exported it, or add the job anew",
+                kept.join(content).display()
+            )),
+        }
     }
 
     fn command(&mut self, spec: &mut JobSpec, said: Said) -> Result<(), String> {

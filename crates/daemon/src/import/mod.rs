@@ -11,14 +11,15 @@ use std::sync::mpsc::Sender;
 
 use nexus_api::import::{Fate, Import, Imported, Taken};
 use nexus_api::job_file::{Entry, Format};
+use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 use nexus_core::request::GpuSet;
 use tokio::sync::oneshot;
 
+pub use line::Reader;
 pub use watches::Watches;
 
 use crate::engine::{ImportLine, ImportOrder, Message, Settled};
-use crate::import::line::Reader;
 use crate::reload::Reload;
 use crate::service_log::Line;
 use crate::store::{JobEnv, Seen, WatchChange};
@@ -30,6 +31,7 @@ pub const TOGETHER: usize = 5_000;
 pub struct Importer {
     pub engine: Sender<Message>,
     pub reload: Arc<Reload>,
+    pub home: Home,
 }
 
 /// What a watch remembers, kept in step with what is taken.
@@ -75,7 +77,7 @@ impl Importer {
         let Import { file, folder, usual, again, dry_run, .. } = import;
         let (rules, gpu_arg) = (self.reload.rules(), self.reload.csv_gpu_arg());
         let env = Arc::new(JobEnv::of(usual.env.clone()));
-        let mut reader = Reader::new(&usual, env, Path::new(&folder), &rules, gpu_arg, self.gpus()?);
+        let mut reader = Reader::new(&usual, env, Path::new(&folder), &rules, gpu_arg, self.gpus()?, &self.home);
         let (mut from, mut told, mut on_its_way) = (0, false, None);
         let stopped = loop {
             // The next lines are read while the engine has those before them.
@@ -111,7 +113,7 @@ impl Importer {
         match stopped {
             Some(problem) if !told => Err(problem),
             stopped => {
-                tell(Imported { entries: vec![], notes: reader.notes, stopped });
+                tell(Imported { entries: vec![], notes: reader.notes(), stopped });
                 Ok(())
             }
         }

@@ -208,6 +208,7 @@ impl Keeper {
                 lines.push(Line::warn(format!("{file}, line {line}{word}")));
             }
         }
+        lines.extend(look.imported.notes.iter().map(|note| format!("Note: {file}: {note}").into()));
         self.importer.tell(lines);
     }
 }

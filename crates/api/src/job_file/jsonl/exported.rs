@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::object::Object;
 use super::{Meant, OTHER_KEYS, entry, id, option, value_text, variables};
 use crate::command::Command;
 use crate::env::is_reserved;
 use crate::job_file::line::Text;
-use crate::job_file::{Past, checks};
+use crate::job_file::{Carried, Past, checks};
 use crate::jobs::{JobRequest, JobSpec, State};
 use crate::queue_text::{HOLD, SET, told};
 use crate::results::Extract;
@@ -26,14 +26,13 @@ const PASSED_OVER: &[&str] = &[
     "ended_at",
     "env_names",
     "exit_code",
+    "expected",
     "extract",
     "failed_by",
     "gpus",
     "links",
     "log_dir",
     "machine",
-    "one_terminal",
-    "params",
     "pid",
     "position",
     "reason",
@@ -43,12 +42,13 @@ const PASSED_OVER: &[&str] = &[
     "results",
     "results_named",
     "extracted",
+    "results_copy",
     "results_error",
+    "results_folder",
     "results_state",
+    "results_to",
     "runs",
     "runtime_seconds",
-    "secret_names",
-    "session",
     "signal",
     "simulated",
     "started_at",
@@ -57,7 +57,6 @@ const PASSED_OVER: &[&str] = &[
     "stdout_path",
     "submitted_at",
     "sweep",
-    "tty",
     "slurm",
     "waiting",
 ];
@@ -85,8 +84,8 @@ pub fn meant(
     }
     let mut options = of_request(object.get("request"))?;
     let mut unknown = Vec::new();
-    let others = |key: &str| !OTHER_KEYS.contains(&key) && !PASSED_OVER.contains(&key);
-    for (key, value) in object.iter().filter(|(key, _)| others(key)) {
+    let elsewhere = |key: &str| OTHER_KEYS.contains(&key) || PASSED_OVER.contains(&key) || Carried::KEYS.contains(&key);
+    for (key, value) in object.iter().filter(|(key, _)| !elsewhere(key)) {
         match option(key) {
             Some(name) => {
                 let value = value_text(name, value)?.filter(|value| !value.is_empty());
@@ -107,25 +106,56 @@ pub fn meant(
     if object.get("session").and_then(Value::as_str) == Some("screen") {
         options.insert("screen".into(), SET.into());
     }
-    // It was to go into a folder of its own there.
-    let copied_to = object.get("results").and_then(Value::as_str).and_then(|path| path.rsplit_once('/'));
-    options.extend(copied_to.map(|(folder, _)| ("results".to_string(), folder.to_string())));
+    options.extend(results(object).map(|folder| ("results".to_string(), folder)));
     let extract = object.get("extract").cloned().map(Vec::<Extract>::deserialize).transpose();
     let extract = extract.map_err(|error| format!("extract: {error}"))?.unwrap_or_default();
     options.extend(Extract::list_text(&extract).map(|text| ("extract".to_string(), text)));
-    let entry = entry(object, text, options, env)?;
-    Ok((Meant::Job(entry), doubt(&unknown, object.get("secret_names"))))
+    let mut entry = entry(object, text, options, env)?;
+    entry.carried = carried(object)?;
+    Ok((Meant::Job(entry), doubt(object, &unknown, ignored)))
+}
+
+/// None where it has none of these fields.
+fn carried(object: &Object) -> Result<Option<Box<Carried>>, String> {
+    let said = |key: &&str| Some((key.to_string(), object.get(*key).filter(|value| !value.is_null())?.clone()));
+    let fields: Map<String, Value> = Carried::KEYS.iter().filter_map(said).collect();
+    if fields.is_empty() {
+        return Ok(None);
+    }
+    // Each by itself, so that an error names it.
+    for (key, value) in &fields {
+        let alone = Map::from_iter([(key.clone(), value.clone())]);
+        Carried::deserialize(Value::Object(alone)).map_err(|error| format!("{key}: {error}"))?;
+    }
+    let carried = Carried::deserialize(Value::Object(fields)).map_err(|error| error.to_string())?;
+    Ok((carried != Carried::default()).then(|| carried.into()))
+}
+
+/// The folder that was given. An export of an older nexus has the job's own folder in it alone.
+fn results(object: &Object) -> Option<String> {
+    let text = |key: &str| object.get(key).and_then(Value::as_str);
+    let parent = |path: &str| path.rsplit_once('/').map(|(folder, _)| folder.to_string());
+    text("results_to").map(String::from).or_else(|| text("results").and_then(parent))
 }
 
 /// What a job lacks that it had.
-fn doubt(unknown: &[String], secrets: Option<&Value>) -> Option<String> {
-    let names = secrets.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let names: Vec<String> = names.iter().filter_map(Value::as_str).map(checks::head).collect();
-    let secret = (!names.is_empty())
-        .then(|| format!("{} is not in an export: the value of whoever imports is taken", names.join(", ")));
-    let unknown = (!unknown.is_empty())
-        .then(|| format!("it is taken without what this nexus does not know: {}", unknown.join(", ")));
-    let words: Vec<String> = secret.into_iter().chain(unknown).collect();
+fn doubt(object: &Object, unknown: &[String], told: &mut BTreeSet<String>) -> Option<String> {
+    let text = |key: &str| object.get(key).and_then(Value::as_str).map(checks::head);
+    let mut words = Vec::new();
+    if let (Some(id), Some(of)) = (text("id"), text("checkpoint_of")) {
+        words.push(format!("{id} starts from the beginning, since the checkpoints of {of} are not in an export"));
+    }
+    // A sweep may have thousands of jobs.
+    if let Some(sweep) = text("sweep").filter(|sweep| told.insert(format!("sweep {sweep}"))) {
+        words.push(format!("jobs of the sweep {sweep} keep their parameters, and are queued without the sweep"));
+    }
+    let printed_by_show = object.contains_key("env_names") && !object.contains_key("format");
+    if printed_by_show && told.insert("printed by show".into()) {
+        words.push("nexus show leaves options and variables out; nexus export has all of them".into());
+    }
+    if !unknown.is_empty() {
+        words.push(format!("it is taken without what this nexus does not know: {}", unknown.join(", ")));
+    }
     (!words.is_empty()).then(|| words.join("; "))
 }
 

@@ -187,10 +187,17 @@ fn r20_rerun_takes_secrets_from_its_caller() {
     nexus.ended(&id);
     let mut rerun = nexus.command(&["rerun", &id]);
     rerun.env("HF_TOKEN", "another-value").env("WANDB_API_KEY", "not-asked-for");
-    let again = Output::new("rerun".into(), rerun.output().unwrap()).expect_code(0).stdout.trim_end().to_string();
+    let said = Output::new("rerun".into(), rerun.output().unwrap()).expect_code(0);
+    assert_eq!(said.stderr, "", "nothing is missing");
+    let again = said.stdout.trim_end().to_string();
     assert_eq!(nexus.ended(&again)["state"], "completed");
     assert_eq!((got(&nexus, &again).as_str(), nexus.stdout_of(&again).as_str()), ("another-value", "kept\n"));
-    let without = nexus.ok(&["rerun", &id]);
+    let said = nexus.run(&["rerun", &id]).expect_code(0);
+    let without = said.stdout.trim_end().to_string();
+    let expected =
+        format!("note: job {without} without HF_TOKEN: such values are dropped when a job ends, and none is set here;");
+    assert!(said.stderr.starts_with(&expected), "{}", said.stderr);
+    assert!(said.stderr.contains("export HF_TOKEN=…") && said.stderr.contains("nexus var set"), "{}", said.stderr);
     nexus.ended(&without);
     assert_eq!(got(&nexus, &without), "", "who has none gives none");
     for secret in [SECRET, "another-value", "not-asked-for"] {
