@@ -1,5 +1,7 @@
 //! A job as `nexus export` writes it: a line of JSON, or a row of a table. Described in `docs/export.md`.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -252,6 +254,18 @@ pub fn quoted(cell: &str) -> String {
     }
 }
 
+/// A cell that a spreadsheet would run as a formula gets an apostrophe before it. Numbers stay. For tables that people open
+/// there; an export that is read again has each cell as it is.
+pub fn guarded(cell: &str) -> Cow<'_, str> {
+    let is_number = || cell.parse::<f64>().is_ok() && cell.bytes().all(|byte| b"0123456789.eE+-".contains(&byte));
+    // The last four are what East Asian keyboards type for the first.
+    let signs = ['=', '+', '-', '@', '\t', '\r', '\n', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
+    match cell.starts_with(signs) && !is_number() {
+        true => format!("'{cell}").into(),
+        false => cell.into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,6 +282,29 @@ mod tests {
             ("=1+1", "=1+1"),
         ] {
             assert_eq!(quoted(cell), expected, "{cell:?}");
+        }
+    }
+
+    #[test]
+    fn formulas_are_no_formulas_and_numbers_stay() {
+        for cell in [
+            "=1+1",
+            "+cmd|' /C calc'!A0",
+            "-x",
+            "@SUM(1)",
+            "\t=1",
+            "\r=1",
+            "\n=1",
+            "-",
+            "+",
+            "-inf",
+            "-1-1",
+            "\u{ff1d}1",
+        ] {
+            assert_eq!(guarded(cell), format!("'{cell}"), "{cell:?}");
+        }
+        for cell in ["", "a=b", "-3.5", "+7", "-1e-5", "1", "'=1", " =1", "train -x"] {
+            assert_eq!(guarded(cell), cell, "{cell:?}");
         }
     }
 }

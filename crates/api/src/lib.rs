@@ -34,6 +34,7 @@ pub mod screens;
 pub mod select;
 pub mod service;
 pub mod shell_words;
+pub mod shown;
 pub mod signals;
 pub mod sweeps;
 pub mod template;

@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use clap::ValueEnum;
+use nexus_api::shown;
 
 use crate::error::{CliError, Told};
 use crate::render::paint::Paint;
@@ -57,7 +58,8 @@ impl Ui {
         self.can_ask
     }
 
-    /// Data, as it is.
+    /// Bytes as they are, to a terminal too: what a job printed, our own scripts. Anything else goes through
+    /// [`data`](Ui::data) or [`stream`](Ui::stream).
     pub fn bytes(&self, bytes: &[u8]) -> Result<(), CliError> {
         write(&mut io::stdout().lock(), bytes)
     }
@@ -67,14 +69,24 @@ impl Ui {
         write(&mut io::stderr().lock(), bytes)
     }
 
-    /// Data; a last newline is added where it is missing.
+    /// Data; a last newline is added where it is missing. On a terminal control characters are shown and not obeyed.
     pub fn data(&self, text: &str) -> Result<(), CliError> {
         if text.is_empty() {
             return Ok(());
         }
+        let text = if self.out_is_terminal { shown::for_terminal(text) } else { text.into() };
         match text.ends_with('\n') {
             true => self.bytes(text.as_bytes()),
             false => self.bytes(format!("{text}\n").as_bytes()),
+        }
+    }
+
+    /// Data that comes in pieces: as it is, but on a terminal without control characters. `stream` is kept from one piece to
+    /// the next.
+    pub fn stream(&self, stream: &mut shown::Stream, bytes: &[u8]) -> Result<(), CliError> {
+        match self.out_is_terminal {
+            true => self.bytes(stream.push(bytes).as_bytes()),
+            false => self.bytes(bytes),
         }
     }
 
@@ -84,7 +96,11 @@ impl Ui {
             true => serde_json::to_string_pretty(value),
             false => serde_json::to_string(value),
         };
-        self.data(&text.expect("types of the interface are writable as JSON"))
+        let text = text.expect("types of the interface are writable as JSON");
+        match self.out_is_terminal {
+            true => self.data(&shown::json_for_terminal(&text)),
+            false => self.data(&text),
+        }
     }
 
     /// Draws over what was drawn before, on a terminal; one picture after the other elsewhere.
@@ -93,6 +109,7 @@ impl Ui {
             return self.bytes(if first { picture.to_string() } else { format!("\n{picture}") }.as_bytes());
         }
         let start = if first { "\x1b[2J\x1b[H" } else { "\x1b[H" };
+        let picture = shown::for_terminal(picture);
         let rows = window().map_or(usize::MAX, |(_, rows)| usize::from(rows).saturating_sub(1).max(1));
         let lines: String = picture.lines().take(rows).map(|line| format!("{line}\x1b[K\n")).collect();
         // Long lines end at the edge (no wrapping), or the next picture would not lie on this one.
@@ -102,31 +119,31 @@ impl Ui {
     /// Talk on the terminal, in place of what stands on this line.
     pub fn draw_line(&self, text: &str) {
         let mut err = io::stderr().lock();
-        let _ = write!(err, "\r\x1b[K{}", self.err.state(text)).and_then(|()| err.flush());
+        let _ = write!(err, "\r\x1b[K{}", self.err.state(&shown::printable(text))).and_then(|()| err.flush());
     }
 
-    /// Talk. Nobody listening is no error.
+    /// Talk. Nobody listening is no error. It is for people wherever it goes: control characters are shown, not obeyed.
     pub fn say(&self, text: &str) {
-        let _ = writeln!(io::stderr().lock(), "{text}");
+        let _ = writeln!(io::stderr().lock(), "{}", shown::for_terminal(text));
     }
 
     /// Something to know; nothing is wrong.
     pub fn note(&self, text: &str) {
-        self.say(&format!("{} {text}", self.err.queue("note:")));
+        self.say(&format!("{} {}", self.err.queue("note:"), shown::printable(text)));
     }
 
     pub fn warn(&self, text: &str) {
-        self.say(&format!("{} {text}", self.err.state("warning:")));
+        self.say(&format!("{} {}", self.err.state("warning:"), shown::printable(text)));
     }
 
     /// What failed, why, what to type.
     pub fn failed(&self, told: &Told, usage: Option<&str>) {
-        let mut text = format!("{} {}", self.err.error("error:"), told.error);
+        let mut text = format!("{} {}", self.err.error("error:"), shown::printable(&told.error));
         for line in [told.why.as_deref(), usage].into_iter().flatten() {
-            text.push_str(&format!("\n{line}"));
+            text.push_str(&format!("\n{}", shown::printable(line)));
         }
         if let Some(hint) = &told.hint {
-            text.push_str(&format!("\n{} {hint}", self.err.queue("hint:")));
+            text.push_str(&format!("\n{} {}", self.err.queue("hint:"), shown::printable(hint)));
         }
         self.say(&text);
     }
@@ -134,7 +151,7 @@ impl Ui {
     /// Asks on the terminal; anything but yes is no.
     pub fn confirm(&self, question: &str) -> bool {
         let mut err = io::stderr().lock();
-        let _ = write!(err, "{question} [y/N] ").and_then(|()| err.flush());
+        let _ = write!(err, "{} [y/N] ", shown::for_terminal(question)).and_then(|()| err.flush());
         let mut answer = String::new();
         let read = io::stdin().lock().read_line(&mut answer);
         read.is_ok() && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")

@@ -1,11 +1,12 @@
 //! `service.log`: one line for every operation, rotated by size. `log.level` says which lines are wanted.
 
-use std::borrow::Cow;
 use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use nexus_api::shown::one_line;
 
 use crate::clock;
 
@@ -94,6 +95,7 @@ impl ServiceLog {
         let stamp = clock::log_stamp(clock::now());
         let mut text = String::new();
         for line in lines.iter().filter(|line| self.wants(line.level)) {
+            // A command of several lines is one line here, and whoever follows the file has a terminal that obeys nothing in it.
             text.extend(["[", &stamp, "] ", &one_line(&line.text), "\n"]);
         }
         if text.is_empty() {
@@ -138,14 +140,6 @@ impl ServiceLog {
 
 fn append(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(0o600).open(path)
-}
-
-/// A command of several lines stays one line here.
-fn one_line(text: &str) -> Cow<'_, str> {
-    match text.contains(['\n', '\r']) {
-        true => text.replace('\n', "\\n").replace('\r', "\\r").into(),
-        false => text.into(),
-    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use nexus_api::problem::Problem;
 use nexus_api::run_dir::ExitRecord;
+use nexus_api::shown::{Stream, printable};
 use nexus_api::terminal::{FORMAT, FromShim, FromViewer, ViewerHello};
 use nexus_node::carriage::Carriage;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -64,11 +65,11 @@ pub async fn attach(
 /// Shows a log that grows, until Ctrl+A D, Ctrl+C, or the end of the service.
 pub async fn follow(mut body: Body, ui: &Ui) -> Result<Left, CliError> {
     let mut view = View::enter(ui)?;
-    let mut keys = Keys::default();
+    let (mut keys, mut shown) = (Keys::default(), Stream::default());
     let left = loop {
         tokio::select! {
             bytes = body.next() => match bytes {
-                Ok(Some(bytes)) => view.show(&bytes)?,
+                Ok(Some(bytes)) => view.show(shown.push(&bytes).as_bytes())?,
                 Ok(None) | Err(_) => break Left::EndedUnseen,
             },
             typed = view.terminal.keys() => match typed {
@@ -109,7 +110,8 @@ impl View<'_> {
     fn note(&mut self, text: &str) {
         let begin = if self.at_left { "" } else { "\r\n" };
         self.at_left = true;
-        self.ui.say(&format!("{begin}[{text}]\r"));
+        // A terminal in raw mode needs the carriage return. It is gone where this cannot be shown.
+        let _ = self.ui.error_bytes(format!("{begin}[{}]\r\n", printable(text)).as_bytes());
     }
 
     /// Leaves the screen as a shell expects it. What cannot be shown any more needs no care.

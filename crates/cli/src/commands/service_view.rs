@@ -1,5 +1,7 @@
 //! `nexus __service-view`: the window of the service's own screen session. Typed by nobody.
 
+use nexus_api::shown::Stream;
+
 use crate::app::App;
 use crate::error::CliError;
 use crate::process::ExitCode;
@@ -15,8 +17,9 @@ pub async fn run(app: &App) -> Result<ExitCode, CliError> {
     }
     let session = std::env::var("STY").ok();
     let mut body = app.reader().service_log(LAST_LINES, session.as_deref()).await?;
+    let mut shown = Stream::default();
     while let Ok(Some(bytes)) = body.next().await {
-        app.ui.bytes(&bytes)?;
+        app.ui.stream(&mut shown, &bytes)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -10,6 +10,7 @@ use std::ffi::{OsStr, OsString};
 
 use clap::Command;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, complete};
+use nexus_api::shown::is_hidden;
 
 use self::offer::Kind;
 use crate::process::ExitCode;
@@ -28,6 +29,8 @@ pub fn run(words: Vec<OsString>, ui: &Ui) -> ExitCode {
     // What cannot be completed is completed by nothing: a Tab is no place for a message.
     let mut offers = complete(&mut nexus, words, last, here.as_deref()).unwrap_or_default();
     offers.retain(|offer| !offer.is_hide_set());
+    // A name that hides something from whoever looks at the line, or ends it, is not put there.
+    offers.retain(|offer| !offer.get_value().to_string_lossy().contains(is_hidden));
     // Options are in the way where something else can stand, until a dash asks for them.
     if !wants_option && offers.iter().any(|offer| !is_option(offer)) {
         offers.retain(|offer| !is_option(offer));

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use nexus_api::export::guarded;
 use nexus_api::jobs::Job;
 use nexus_api::sweeps::Sweep;
 
@@ -48,7 +49,7 @@ fn cells(sweep: &Sweep, job: &Job) -> Vec<String> {
 }
 
 fn row(cells: Vec<String>) -> String {
-    let mut line = cells.iter().map(|cell| quoted(cell)).collect::<Vec<_>>().join(",");
+    let mut line = cells.iter().map(|cell| quoted(&guarded(cell))).collect::<Vec<_>>().join(",");
     line.push('\n');
     line
 }
@@ -90,6 +91,10 @@ mod tests {
              abc,\"a,\"\"b\"\"\",x,completed,0,130,/r/abc,0.25\n\
              ghj,0.1,x,queued,,,out.txt,\n"
         );
+        // Values come from output, and the table is opened in a spreadsheet.
+        let mut formula = with("abd", State::Completed, "-0.5");
+        formula.extracted = Some([("loss".to_string(), "=1".to_string())].into());
+        assert!(csv(&sweep, &[formula]).ends_with("abd,-0.5,x,completed,,130,,'=1\n"));
         assert_eq!(csv(&sweep, &[]).lines().count(), 1);
     }
 }

@@ -1,26 +1,7 @@
 //! Text of others made safe to show: nothing is lost, nothing moves the cursor.
 
+pub use nexus_api::shown::printable;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
-
-/// Control characters become visible; newlines stay.
-pub fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' => shown.push(c),
-            '\t' => shown.push_str("    "),
-            c if c.is_control() => shown.push_str(&format!("\\x{:02x}", u32::from(c))),
-            c if is_unseen(c) => shown.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => shown.push(c),
-        }
-    }
-    shown
-}
-
-/// Without width, or turns round what follows: text could look like another. Joiners stay, which letters and pictures need.
-fn is_unseen(c: char) -> bool {
-    matches!(c, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
-}
 
 /// Several lines, those after the first behind `columns` blanks.
 pub fn hanging(text: &str, columns: usize) -> String {

@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nexus_api::shown::is_hidden;
 use ratatui_core::backend::{Backend, ClearType, WindowSize};
 use ratatui_core::buffer::Cell;
 use ratatui_core::layout::{Position, Size};
@@ -121,7 +122,9 @@ impl Backend for Ansi {
                 self.out.extend_from_slice(sequence(wanted).as_bytes());
                 style = wanted;
             }
-            self.out.extend_from_slice(cell.symbol().as_bytes());
+            // Renderers made it visible already. What they forgot is not obeyed either.
+            let symbol = if cell.symbol().contains(is_hidden) { "?" } else { cell.symbol() };
+            self.out.extend_from_slice(symbol.as_bytes());
         }
         self.out.extend_from_slice(b"\x1b[0m");
         Ok(())
@@ -215,5 +218,16 @@ mod tests {
         let (wide, plain) = (Cell::new("日"), Cell::new("b"));
         backend.draw([(0, 0, &red), (1, 0, &wide), (3, 0, &plain)].into_iter()).unwrap();
         assert_eq!(String::from_utf8(backend.out).unwrap(), "\x1b[0m\x1b[1;1H\x1b[0;1;31ma\x1b[0m日\x1b[1;4Hb\x1b[0m");
+    }
+
+    #[test]
+    fn no_cell_moves_the_cursor() {
+        let mut backend = Ansi { out: vec![] };
+        let cells = ["\x1b[2J", "a\u{202e}", "\u{9b}A", "b"].map(Cell::new);
+        let places = cells.iter().enumerate().map(|(column, cell)| (column as u16, 0, cell));
+        backend.draw(places).unwrap();
+        let drawn = String::from_utf8(backend.out).unwrap();
+        assert!(!drawn.contains(['\u{202e}', '\u{9b}']) && !drawn.contains("\x1b[2J"), "{drawn:?}");
+        assert_eq!(drawn.matches('?').count(), 3, "{drawn:?}");
     }
 }

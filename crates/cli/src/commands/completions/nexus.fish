@@ -1,7 +1,10 @@
 # Completions of nexus for fish.
 function __nexus_complete
-    set -l words (commandline -opc) (commandline -ct)
-    set -l found ($words[1] __complete $words 2>/dev/null)
+    # Words without their quotes, as nexus knows them. fish quotes what it inserts.
+    set -l words (commandline -opc)
+    set -l last (commandline -oct)
+    set -q last[1]; or set last ''
+    set -l found ($words[1] __complete $words $last 2>/dev/null)
     if set -q found[1]
         printf '%s\n' $found
     else

@@ -1,9 +1,15 @@
 #compdef nexus
 # Completions of nexus for zsh.
 _nexus() {
-    local line tab=$'\t'
+    local line typed tab=$'\t'
     local -a lines open open_shown whole whole_shown
-    lines=("${(@f)$("${words[1]}" __complete "${(@)words[1,CURRENT]}" 2>/dev/null)}")
+    # The unfinished word without its quotes, as nexus knows it. zsh quotes what it inserts.
+    case $QIPREFIX in
+        \'*) typed=$PREFIX ;;
+        \"*) typed=${(Q)${:-\"$PREFIX\"}} ;;
+        *) typed=${(Q)PREFIX} ;;
+    esac
+    lines=("${(@f)$("${words[1]}" __complete "${(@Q)words[1,CURRENT-1]}" "$typed" 2>/dev/null)}")
     for line in $lines; do
         local value=${line%%$tab*} shown=${line/$tab/  -- }
         # After these more is to come.

@@ -91,7 +91,7 @@ async fn get(args: GetArgs, app: &App) -> Result<(), CliError> {
     let key = found(&view, &args.key);
     match (key, args.json) {
         (Some(key), true) => app.ui.json(key),
-        (Some(key), false) => app.ui.bytes(format!("{}\n", typed(&key.value)).as_bytes()),
+        (Some(key), false) => app.ui.data(&format!("{}\n", typed(&key.value))),
         (None, _) => {
             Err(Usage::new(format!("the service does not know {}", args.key), "nexus restart").of("config get"))
         }

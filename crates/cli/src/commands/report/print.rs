@@ -1,6 +1,6 @@
 //! A report as text, as csv, as JSON.
 
-use nexus_api::export::quoted;
+use nexus_api::export::{guarded, quoted};
 use nexus_api::report::{By, Group};
 use serde_json::{Map, Value, json};
 
@@ -35,14 +35,14 @@ impl<'a> Printer<'a> {
             return Ok(());
         }
         self.begin()?;
-        self.ui.bytes(csv(cells.iter().map(text)).as_bytes())
+        self.ui.data(&csv(cells.iter().map(text)))
     }
 
     fn begin(&mut self) -> Result<(), CliError> {
         if std::mem::replace(&mut self.has_begun, true) {
             return Ok(());
         }
-        self.ui.bytes(csv(self.names.iter().map(|name| name.to_string())).as_bytes())
+        self.ui.data(&csv(self.names.iter().map(|name| name.to_string())))
     }
 
     pub fn finish(mut self) -> Result<(), CliError> {
@@ -51,7 +51,7 @@ impl<'a> Printer<'a> {
             Format::Csv => {
                 self.begin()?;
                 let lines: String = rows.iter().map(|row| csv(row.iter().map(text))).collect();
-                self.ui.bytes(lines.as_bytes())
+                self.ui.data(&lines)
             }
             Format::Json => {
                 let object = |row: Vec<Value>| -> Value {
@@ -80,7 +80,7 @@ pub fn sums(by: By, groups: &[Group], format: Format, ui: &Ui) -> Result<(), Cli
         Format::Csv => {
             let head = csv(names.iter().map(|name| name.to_string()));
             let lines: String = groups.iter().map(|group| csv(cells(group, "").into_iter())).collect();
-            ui.bytes((head + &lines).as_bytes())
+            ui.data(&(head + &lines))
         }
         Format::Json => {
             let object = |group: &Group| {
@@ -108,9 +108,9 @@ pub fn text(value: &Value) -> String {
     }
 }
 
-/// A row as RFC 4180 has it, but for its end.
+/// A row as RFC 4180 has it, but for its end. It is opened in spreadsheets.
 fn csv(cells: impl Iterator<Item = String>) -> String {
-    cells.map(|cell| quoted(&cell)).collect::<Vec<_>>().join(",") + "\n"
+    cells.map(|cell| quoted(&guarded(&cell))).collect::<Vec<_>>().join(",") + "\n"
 }
 
 /// Columns below each other, each cell on one line; the last is not padded.
@@ -148,6 +148,7 @@ mod tests {
         ] {
             assert_eq!(text(&value), expected);
         }
+        assert_eq!(csv(["=1,2".to_string(), "-3.5".into(), "-x".into()].into_iter()), "\"'=1,2\",-3.5,'-x\n");
         assert_eq!(csv(["a,b".to_string(), "c\"d".into(), "e\nf".into()].into_iter()), "\"a,b\",\"c\"\"d\",\"e\nf\"\n");
         let rows = vec![vec!["1".into(), "".into()], vec!["22".into(), "x\ny".into()]];
         assert_eq!(aligned(&["a", "b"], rows), "a   b\n1   -\n22  x y\n");
