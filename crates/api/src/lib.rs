@@ -36,6 +36,7 @@ pub mod service;
 pub mod shell_words;
 pub mod shown;
 pub mod signals;
+pub mod strict;
 pub mod sweeps;
 pub mod template;
 pub mod terminal;

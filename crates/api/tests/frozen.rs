@@ -123,6 +123,10 @@ const SAMPLES: &[Sample] = &[
     ("exported_waiting", reads_and_writes::<Exported>),
     ("exported_ended", reads_and_writes::<Exported>),
     ("exported_dependency", reads_and_writes::<Exported>),
+    ("exported_code", reads_and_writes::<Exported>),
+    ("import_carried", reads_and_writes::<Import>),
+    ("submitted_secrets", reads_and_writes::<Submitted>),
+    ("problems_code", reads_and_writes::<Vec<Problem>>),
     ("taken_over", reads_and_writes::<TakenOver>),
     ("problems_logs", reads_and_writes::<Vec<Problem>>),
     ("problems_machines", reads_and_writes::<Vec<Problem>>),
@@ -256,6 +260,17 @@ fn an_exported_job_says_its_format_first_and_then_what_every_listing_says() {
          2024-10-24T15:30:16Z,2024-10-24T16:30:16.000Z,3600,/home/ann,night\n"
     );
     assert_eq!(row.matches(',').count() - 1, export::CSV_HEADER.matches(',').count());
+}
+
+/// A service refuses keys that it does not know. So a plain job asks for nothing that a service of 0.1.0 would not know: a field
+/// that is added later is left out where it says nothing.
+#[test]
+fn a_plain_job_has_no_key_that_was_added_later() {
+    let keys = |value: &Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>().join(" ");
+    let spec = value_of(&JobSpec::new(nexus_api::command::Command::Argv(vec![]), "/".into()));
+    let (job, request) = (keys(&spec), keys(&spec["request"]));
+    assert_eq!(job, "command cwd env hold name out priority project request rerun_of retries tags tty window");
+    assert_eq!(request, "cpus force gpus grace_seconds on signal time_seconds");
 }
 
 #[test]

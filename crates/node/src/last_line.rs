@@ -86,14 +86,18 @@ fn last_line_of(bytes: &[u8], hidden: &[Hidden]) -> Option<String> {
     Some(shortened(line, hidden).trim_start().to_string())
 }
 
-/// Of a line that was drawn several times over, what was drawn last.
+/// Of a line that was drawn several times over, what was drawn last. NUL bytes are nothing: a terminal shows none, and a file
+/// that was cut while a program had it open has thousands of them.
 fn drawn_last(line: &[u8]) -> Option<&[u8]> {
-    line.rsplit(|byte| *byte == b'\r').find(|drawn| !drawn.trim_ascii().is_empty())
+    let is_blank = |byte: &u8| *byte == 0 || byte.is_ascii_whitespace();
+    line.rsplit(|byte| *byte == b'\r').find(|drawn| !drawn.iter().all(is_blank))
 }
 
-/// Values are hidden before anything is cut off: half a value is too much of it.
+/// Values are hidden before anything is cut off: half a value is too much of it. NUL bytes go first, since they could stand
+/// inside of a value.
 fn shortened(line: &[u8], hidden: &[Hidden]) -> String {
-    masked(&String::from_utf8_lossy(line), hidden).trim_end().chars().take(LONGEST_CHARACTERS).collect()
+    let line: Vec<u8> = line.iter().copied().filter(|byte| *byte != 0).collect();
+    masked(&String::from_utf8_lossy(&line), hidden).trim_end().chars().take(LONGEST_CHARACTERS).collect()
 }
 
 #[cfg(test)]
@@ -108,6 +112,11 @@ mod tests {
             ("10%\r100%\r\n", Some("100%")),
             ("", None),
             (" \n\n", None),
+            ("oh\0 no\0\0\n", Some("oh no")),
+            ("said\n\0\0\0", Some("said")),
+            ("said\n\0 \0\r\0\n", Some("said")),
+            ("\0\0Error\n", Some("Error")),
+            ("\0\0", None),
         ];
         for (text, expected) in table {
             assert_eq!(last_line_of(text.as_bytes(), &[]).as_deref(), expected, "{text:?}");
@@ -152,6 +161,8 @@ mod tests {
         std::fs::write(temporary.path().join(STDERR), format!("{}secret-value x\n", "-".repeat(295))).unwrap();
         let said = said(temporary.path(), &hidden);
         assert!(said.line.clone().unwrap().ends_with("-{T} x") && said.lines == [said.line.unwrap()]);
+        std::fs::write(temporary.path().join(STDERR), "sec\0ret-\0value\n").unwrap();
+        assert_eq!(super::said(temporary.path(), &hidden).lines, ["{T}"]);
     }
 
     #[test]

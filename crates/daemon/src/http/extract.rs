@@ -5,6 +5,7 @@ use axum::extract::{self, FromRequest, FromRequestParts, Query, Request};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use nexus_api::problem::Problem;
+use nexus_api::strict;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -14,7 +15,8 @@ use crate::engine::Once;
 
 const LONGEST_KEY: usize = 200;
 
-/// The body, as JSON, whatever its content type says.
+/// The body, as JSON, whatever its content type says. A key that is not known is refused: dropped in silence, it would make
+/// another job than was meant.
 pub struct Sent<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
@@ -22,7 +24,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Sent<T>, Failed> {
         let bytes = Bytes::from_request(request, state).await.map_err(|error| unreadable(error.to_string()))?;
-        serde_json::from_slice(&bytes).map(Sent).map_err(|error| unreadable(error.to_string()))
+        strict::read(&bytes).map(Sent).map_err(unreadable)
     }
 }
 

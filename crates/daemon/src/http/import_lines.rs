@@ -14,6 +14,7 @@ use hyper::body::Buf;
 use nexus_api::import::{Import, Imported};
 use nexus_api::job_file::Entry;
 use nexus_api::problem::Problem;
+use nexus_api::strict;
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, oneshot};
 
@@ -73,7 +74,7 @@ async fn pass_on(mut body: Body, pieces: mpsc::Sender<Option<Bytes>>) {
 
 fn import_lines(importer: &Importer, mut lines: Arriving, tell: &mut dyn FnMut(Imported)) -> Result<(), Problem> {
     let missing = || Problem::BadRequest { error: "it has no first line".into() };
-    let import: Import = lines.next()?.ok_or_else(missing)?;
+    let import: Import = lines.next(strict::read)?.ok_or_else(missing)?;
     let together = import.dry_run || import.together;
     importer.import_parts(import, &mut || lines.entries(together), None, tell)
 }
@@ -100,18 +101,18 @@ impl Arriving {
     }
 
     /// None at the end.
-    fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, Problem> {
+    fn next<T: DeserializeOwned>(&mut self, read: fn(&[u8]) -> Result<T, String>) -> Result<Option<T>, Problem> {
         let mut line = std::mem::take(&mut self.line);
         line.clear();
         self.number += 1;
         let wrong =
             |number, error: &dyn std::fmt::Display| Problem::BadRequest { error: format!("line {number}: {error}") };
-        let read = Read::by_ref(self).take(BODY_LIMIT as u64).read_until(b'\n', &mut line);
-        let length = read.map_err(|error| wrong(self.number, &error))?;
+        let taken = Read::by_ref(self).take(BODY_LIMIT as u64).read_until(b'\n', &mut line);
+        let length = taken.map_err(|error| wrong(self.number, &error))?;
         let read = match length {
             0 => None,
             BODY_LIMIT => return Err(wrong(self.number, &"it is too long")),
-            _ => Some(serde_json::from_slice(&line).map_err(|error| wrong(self.number, &error))?),
+            _ => Some(read(&line).map_err(|error| wrong(self.number, &error))?),
         };
         self.line = line;
         Ok(read)
@@ -121,7 +122,7 @@ impl Arriving {
     fn entries(&mut self, together: bool) -> Result<Option<Vec<Entry>>, Problem> {
         let (mut entries, mut bytes) = (Vec::new(), 0);
         while together || (entries.len() < TOGETHER && bytes < PART_BYTES) {
-            let Some(entry) = self.next()? else { break };
+            let Some(entry) = self.next(entry)? else { break };
             entries.push(entry);
             bytes += self.line.len();
             if bytes > BODY_LIMIT {
@@ -131,6 +132,11 @@ impl Arriving {
         }
         Ok((!entries.is_empty()).then_some(entries))
     }
+}
+
+/// There may be a hundred thousand: one that is well is read once, since the type itself refuses keys that it does not know.
+fn entry(line: &[u8]) -> Result<Entry, String> {
+    serde_json::from_slice(line).or_else(|_| strict::read(line))
 }
 
 impl Read for Arriving {

@@ -60,6 +60,13 @@ fn one_bad_job_of_many_keeps_all_out() {
         let (status, problem) = submitted(&nexus, nonsense);
         assert_eq!((status, &problem["problem"]), (400, &json!("bad_request")), "{nonsense}");
     }
+    for (wrong, why) in [
+        (json!({"afterr": ["abc"]}), "there is no key afterr in [1]; did you mean after?"),
+        (json!({"request": {"gpu": 2}}), "there is no key gpu in [1].request; did you mean gpus?"),
+    ] {
+        let (status, problem) = submitted(&nexus, &json!([job(json!({})), job(wrong.clone())]).to_string());
+        assert_eq!((status, &problem["why"]), (400, &json!(why)), "{wrong}: {problem}");
+    }
     assert_eq!(nexus.json(&["ls", "--json"]), json!([]));
     lives(&nexus);
 }
