@@ -1,8 +1,10 @@
 //! A job as `nexus export` writes it: a line of JSON, or a row of a table. Described in `docs/export.md`.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::command::Command;
@@ -157,7 +159,6 @@ impl Exported {
     /// The spec that the export was made of, without the values of secrets. Each field is named, as in [`Exported::of`].
     pub fn spec(&self) -> JobSpec {
         let Exported { job, beside, .. } = self;
-        let params = job.params.clone().and_then(|params| serde_json::from_value(params).ok());
         JobSpec {
             command: match &job.argv {
                 Some(argv) => Command::Argv(argv.clone()),
@@ -193,7 +194,7 @@ impl Exported {
             results: beside.results_to.clone(),
             extract: beside.extract.clone(),
             sweep: job.sweep.clone(),
-            params: params.unwrap_or_default(),
+            params: job.params.as_ref().map(params_text).unwrap_or_default(),
             variables: beside.variables.clone(),
             export_env: beside.export_env,
             code: beside.code.clone(),
@@ -205,6 +206,13 @@ impl Exported {
         let Head { format } = serde_json::from_str(line)?;
         Ok(Exported { format, job: serde_json::from_str(line)?, beside: serde_json::from_str(line)? })
     }
+}
+
+/// Parameters as a spec has them: texts. One that is written as a number is its digits.
+pub fn params_text(params: &Value) -> BTreeMap<String, String> {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), String::from);
+    let named = params.as_object().into_iter().flatten();
+    named.map(|(name, value)| (name.clone(), text(value))).collect()
 }
 
 /// Just enough of a line to see who can read it.

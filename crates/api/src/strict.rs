@@ -233,7 +233,7 @@ mod tests {
         for (body, words) in [
             (with(&[], "afterr"), "there is no key afterr in [1]; did you mean after?"),
             (with(&["request"], "gpu"), "there is no key gpu in [1].request; did you mean gpus?"),
-            (with(&["code"], "content_of"), "there is no key content_of in [1].code; there are content, of"),
+            (with(&["code"], "elsewhere"), "there is no key elsewhere in [1].code; there are content, of"),
         ] {
             assert_eq!(read::<Vec<JobSpec>>(body.as_bytes()).unwrap_err(), words);
         }

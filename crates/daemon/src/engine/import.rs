@@ -202,7 +202,10 @@ impl Engine {
     /// A variable that an exported job needs must be set here: without it the command would be run with its braces.
     fn unset_variable(&self, line: &ImportLine) -> Option<String> {
         let unset = line.spec.common.variables.iter().find(|name| !self.variables.contains(*name))?;
-        Some(format!("it needs the variable {unset}, which is not set here: nexus var set {unset}, then import again"))
+        let job = line.known_as.as_deref().unwrap_or("it");
+        Some(format!(
+            "{job} needs the variable {unset}, which is not set here: nexus var set {unset}, then import again"
+        ))
     }
 
     /// A job that it comes after must be here, or stand in the file.

@@ -163,7 +163,7 @@ impl<'a> Reader<'a> {
     fn carry(&mut self, spec: &mut JobSpec, carried: Carried, id: Option<&str>) -> Result<(), String> {
         let Carried { code, window, tty, session, one_terminal, params, variables, secret_names } = carried;
         if let Some(code) = &code {
-            self.code_is_here(code)?;
+            self.code_is_here(code, id.unwrap_or("it"))?;
         }
         spec.window = window.or(spec.window);
         spec.tty = tty.or(spec.tty);
@@ -180,7 +180,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Without the copy the job would run other code than it was added with.
-    fn code_is_here(&self, code: &Code) -> Result<(), String> {
+    fn code_is_here(&self, code: &Code, job: &str) -> Result<(), String> {
         let Code { content, of } = code;
         if !Code::is_content(content) {
             return Err(format!("code: {content:?} is no name of a copy that nexus add --sync made"));
@@ -189,7 +189,7 @@ impl<'a> Reader<'a> {
         match missing {
             None => Ok(()),
             Some(kept) => Err(format!(
-                "its code is not here: nexus add --sync copied {of} for it, and there is no {}; copy that folder from the \
+                "the code of {job} is not here: nexus add --sync copied {of} for it, and there is no {}; copy that folder from the \
                  home that exported it, or add the job anew",
                 kept.join(content).display()
             )),

@@ -9,6 +9,7 @@ use super::object::Object;
 use super::{Meant, OTHER_KEYS, entry, id, option, value_text, variables};
 use crate::command::Command;
 use crate::env::is_reserved;
+use crate::export::params_text;
 use crate::job_file::line::Text;
 use crate::job_file::{Carried, Past, checks};
 use crate::jobs::{JobRequest, JobSpec, State};
@@ -118,7 +119,10 @@ pub fn meant(
 /// None where it has none of these fields.
 fn carried(object: &Object) -> Result<Option<Box<Carried>>, String> {
     let said = |key: &&str| Some((key.to_string(), object.get(*key).filter(|value| !value.is_null())?.clone()));
-    let fields: Map<String, Value> = Carried::KEYS.iter().filter_map(said).collect();
+    let mut fields: Map<String, Value> = Carried::KEYS.iter().filter_map(said).collect();
+    if let Some(params) = fields.get_mut("params").filter(|params| params.is_object()) {
+        *params = serde_json::json!(params_text(params));
+    }
     if fields.is_empty() {
         return Ok(None);
     }

@@ -147,7 +147,13 @@ fn an_exported_job_that_waits_is_an_entry() {
     ]);
     assert_eq!(entry.options, expected);
     assert_eq!(entry.env, Env::from([("PATH".into(), "/usr/bin".into())]));
-    assert!(one_format(detail(|_| {}), Format::Jsonl).doubtful.is_empty(), "every field of today is known");
+    let doubtful = one_format(detail(|_| {}), Format::Jsonl).doubtful;
+    let doubt = "jobs of the sweep m keep their parameters, and are queued without the sweep";
+    assert_eq!((doubtful.len(), doubtful[0].error.as_str()), (1, doubt), "every field of today is known");
+    let alone = one_format(detail(|job| job["sweep"] = serde_json::Value::Null), Format::Jsonl);
+    assert!(alone.doubtful.is_empty());
+    let params = entry.carried.map(|carried| carried.params).unwrap_or_default();
+    assert_eq!(params, [("lr", "0.1"), ("seed", "3")].map(|(name, text)| (name.into(), text.into())).into());
     let held = one(&detail(|job| job["state"] = "held".into()), Format::Jsonl);
     assert_eq!(held.options["hold"], "yes");
     let reserved = one(&detail(|job| job["env"]["CUDA_VISIBLE_DEVICES"] = "0".into()), Format::Jsonl);

@@ -209,7 +209,7 @@ fn what_is_not_here_is_said_with_the_job_and_the_name() {
     std::fs::remove_dir(&gone).unwrap();
     let refused = imported(&line, &usual, &home(dir.path())).unwrap_err();
     assert!(
-        refused.starts_with("its code is not here: ") && refused.contains(&gone.display().to_string()),
+        refused.starts_with("the code of zaa is not here: ") && refused.contains(&gone.display().to_string()),
         "{refused}"
     );
     // A line of somebody else's making leads to no other folder.
