@@ -127,6 +127,7 @@ const SAMPLES: &[Sample] = &[
     ("import_carried", reads_and_writes::<Import>),
     ("submitted_secrets", reads_and_writes::<Submitted>),
     ("problems_code", reads_and_writes::<Vec<Problem>>),
+    ("problems_database", reads_and_writes::<Vec<Problem>>),
     ("taken_over", reads_and_writes::<TakenOver>),
     ("problems_logs", reads_and_writes::<Vec<Problem>>),
     ("problems_machines", reads_and_writes::<Vec<Problem>>),
@@ -278,7 +279,7 @@ fn samples_show_every_problem_and_each_has_words() {
     let further = ["problems_terminal", "problems_time_limit", "problems_submit", "problems_checkpoints"];
     let samples =
         [further.map(read::<Vec<Problem>>).concat(), read("problems_variables"), read("problems_notify")].concat();
-    let samples = [samples, read("problems_code")].concat();
+    let samples = [samples, read("problems_code"), read("problems_database")].concat();
     let others = ["problems", "problems_logs", "problems_watch", "problems_web", "problems_machines"];
     let samples = [samples, others.map(read::<Vec<Problem>>).concat()].concat();
     let shown: BTreeSet<u32> = samples.iter().map(number_of).collect();
