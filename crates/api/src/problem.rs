@@ -349,9 +349,7 @@ impl Problem {
                 format!("job {by} is {} and has the same folder of checkpoints", state.word())
             }
             Problem::VariableGone { name, .. } => format!("it needs the variable {name}, which is not set any more"),
-            Problem::CodeGone { of, missing, .. } => {
-                format!("it runs in a copy of {of} that nexus add --sync made, and there is no {missing}")
-            }
+            Problem::CodeGone { of, missing, .. } => no_copy_of_code(of, missing),
             Problem::BadCommand { bad } => what_is_bad(bad),
             Problem::NobodyToTell => "[notify] of the configuration names no webhook and no command".into(),
             Problem::BadField { want, .. } => want.clone(),
@@ -360,11 +358,7 @@ impl Problem {
             }
             Problem::OtherHost { path, host, here } => format!("{path} was made on {host}; this is {here}"),
             Problem::NoLog { attempt: None, .. } => "it has not started yet".into(),
-            Problem::LogsGone { path, .. } => {
-                format!(
-                    "there is no {path}: they were deleted, or the job was taken over from another home without them"
-                )
-            }
+            Problem::LogsGone { path, .. } => no_logs(path),
             Problem::NoSuchJob { .. }
             | Problem::NothingMatches { .. }
             | Problem::NoSuchMachine { .. }
@@ -534,6 +528,14 @@ fn what_it_does(state: State, gpus: &[u16]) -> String {
         (state, _) if state.has_ended() => format!("it has ended: {}", state.word()),
         (state, _) => format!("it is {}", state.word()),
     }
+}
+
+fn no_copy_of_code(of: &str, missing: &str) -> String {
+    format!("it runs in a copy of {of} that nexus add --sync made, and there is no {missing}")
+}
+
+fn no_logs(path: &str) -> String {
+    format!("there is no {path}: they were deleted, or the job was taken over from another home without them")
 }
 
 fn what_is_bad(bad: &BadCommand) -> String {
