@@ -18,6 +18,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use nexus_api::problem::Problem;
 
+use super::connections::Connection;
 use super::keys::Keys;
 use super::page;
 
@@ -62,12 +63,19 @@ pub fn guarded(router: Router, guard: Guard) -> Router {
 }
 
 async fn check(State(guard): State<Guard>, request: Request, next: Next) -> Response {
-    let mut answer = match guard.refuses(&request) {
-        Some(answer) => answer,
-        None => match whole(request).await {
-            Ok(request) => next.run(request).await,
-            Err(answer) => *answer,
-        },
+    let mut answer = match guard.admits(&request) {
+        Err(answer) => *answer,
+        // The body of an unknown caller is never read: it would be memory that anybody can take.
+        Ok(Caller::Unknown) => next.run(request.map(|_| Body::empty())).await,
+        Ok(Caller::Known) => {
+            if let Some(connection) = request.extensions().get::<Connection>() {
+                connection.set_known();
+            }
+            match whole(request).await {
+                Ok(request) => next.run(request).await,
+                Err(answer) => *answer,
+            }
+        }
     };
     for (name, value) in RULES {
         answer.headers_mut().insert(name, HeaderValue::from_static(value));
@@ -76,14 +84,20 @@ async fn check(State(guard): State<Guard>, request: Request, next: Next) -> Resp
     answer
 }
 
+enum Caller {
+    /// Gets only what everybody may have.
+    Unknown,
+    Known,
+}
+
 impl Guard {
-    /// What is answered instead, where it is.
-    fn refuses(&self, request: &Request) -> Option<Response> {
+    /// Who asks, or the answer that refuses the request.
+    fn admits(&self, request: &Request) -> Result<Caller, Box<Response>> {
         let headers = request.headers();
         let host = text(headers, header::HOST).unwrap_or_default();
         if !self.is_this_machine(host) {
             let error = format!("{host} is no name of this machine that is taken: an address is, or localhost");
-            return Some(refused(StatusCode::FORBIDDEN, Problem::Forbidden { error }));
+            return Err(Box::new(refused(StatusCode::FORBIDDEN, Problem::Forbidden { error })));
         }
         let foreign = text(headers, header::ORIGIN).is_some_and(|origin| origin != format!("http://{host}"));
         let from = text(headers, HeaderName::from_static("sec-fetch-site"));
@@ -91,16 +105,14 @@ impl Guard {
         let is_visit = text(headers, HeaderName::from_static("sec-fetch-mode")) == Some("navigate");
         if foreign || (elsewhere && !is_visit) {
             let error = "it comes from a page of somebody else's".into();
-            return Some(refused(StatusCode::FORBIDDEN, Problem::Forbidden { error }));
+            return Err(Box::new(refused(StatusCode::FORBIDDEN, Problem::Forbidden { error })));
         }
-        let path = request.uri().path();
-        if path.starts_with("/enter/") || self.knows(headers) {
-            return None;
+        match request.uri().path() {
+            _ if self.knows(headers) => Ok(Caller::Known),
+            path if path.starts_with("/enter/") => Ok(Caller::Unknown),
+            "/" => Err(Box::new(page::not_in())),
+            _ => Err(Box::new(refused(StatusCode::UNAUTHORIZED, Problem::NotIn))),
         }
-        Some(match path == "/" {
-            true => page::not_in(),
-            false => refused(StatusCode::UNAUTHORIZED, Problem::NotIn),
-        })
     }
 
     fn is_this_machine(&self, host: &str) -> bool {

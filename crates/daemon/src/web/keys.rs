@@ -137,8 +137,8 @@ fn read(path: &Path) -> std::io::Result<Option<String>> {
     }
 }
 
-/// For the owner's eyes alone; whole or not at all.
-fn write(path: &Path, text: &str) -> std::io::Result<()> {
+/// Writes a file of mode 0600, whole or not at all.
+pub fn write(path: &Path, text: &str) -> std::io::Result<()> {
     let beside = path.with_extension("new");
     let _ = std::fs::remove_file(&beside);
     let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;

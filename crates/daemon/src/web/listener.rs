@@ -1,49 +1,79 @@
-//! Connections over TCP: so many at once, and none that keeps one waiting for its head.
+//! The accept loop of the TCP listener, and the limits of time and memory for each connection.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
-/// Each page has a stream of events, perhaps one of a log, and asks.
-const MOST_CONNECTIONS: usize = 512;
+use super::connections::Connections;
 
-/// Who has not said by then what he wants is not waited for. A connection that is kept for the next request too.
-const LONGEST_HEAD: Duration = Duration::from_secs(60);
+/// Longest wait for the head of a request, also of the next one on a connection that is kept open.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Serves until `open` is dropped, which ends its connections too.
+/// A connection on which no caller has become known is closed after this.
+const UNKNOWN_CONNECTION_LIFETIME: Duration = Duration::from_secs(60);
+
+/// hyper's buffer for each connection: the longest head. Browsers send the cookies of all services of a host.
+const BUFFER_MAX_BYTES: usize = 64 << 10;
+
+/// Pause after an accept that failed, for example because there were no free file descriptors.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
+
+/// Serves until `open` is dropped, which closes the connections too.
 pub async fn serve(listener: TcpListener, router: Router, mut open: watch::Receiver<()>) {
-    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let connections = Arc::new(Connections::default());
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            _ = open.changed() => return,
+            _ = open.changed() => break,
         };
-        let Ok((stream, _)) = accepted else {
-            // Out of file descriptors, say: let some go before the next try.
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            continue;
-        };
-        // Who is one too many is told nothing.
-        let Ok(place) = room.clone().try_acquire_owned() else { continue };
-        // Keys that are typed are not to wait for company.
-        let _ = stream.set_nodelay(true);
-        let (service, mut open) = (TowerToHyperService::new(router.clone()), open.clone());
-        tokio::spawn(async move {
-            let mut server = http1::Builder::new();
-            server.timer(TokioTimer::new()).header_read_timeout(LONGEST_HEAD);
-            let connection = server.serve_connection(TokioIo::new(stream), service).with_upgrades();
-            tokio::select! {
-                // However it ends: a client that broke off has nothing to be told.
-                _ = connection => {}
-                _ = open.changed() => {}
+        match accepted {
+            Ok((stream, _)) => {
+                tokio::spawn(serve_connection(stream, router.clone(), connections.clone(), open.clone()));
             }
-            drop(place);
-        });
+            Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
+        }
+    }
+    // Terminals too: their connections are no longer hyper's.
+    connections.close_all();
+}
+
+async fn serve_connection(
+    stream: TcpStream,
+    router: Router,
+    connections: Arc<Connections>,
+    mut open: watch::Receiver<()>,
+) {
+    // Keystrokes are sent at once (no Nagle).
+    let _ = stream.set_nodelay(true);
+    let (connection, stream) = connections.add(stream);
+    let (router, in_requests) = (TowerToHyperService::new(router), connection.clone());
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(in_requests.clone());
+        router.call(request)
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(BUFFER_MAX_BYTES);
+    let mut served = pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
+    // A client that broke off needs no answer: results are ignored.
+    tokio::select! {
+        _ = &mut served => return,
+        _ = open.changed() => return,
+        () = tokio::time::sleep(UNKNOWN_CONNECTION_LIFETIME) => {}
+    }
+    if connection.is_known() {
+        tokio::select! {
+            _ = served => {}
+            _ = open.changed() => {}
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The way in over TCP, for browsers: off unless somebody asks for it, on this machine alone unless somebody says
 //! otherwise, and remembered. Behind it is the same router as behind the socket.
 
+mod connections;
 mod guard;
 mod keys;
 mod listener;
@@ -170,7 +171,7 @@ impl Web {
         }
         (state.keys, state.trouble) = (Some(keys), None);
         let text = serde_json::to_string(&Remembered { address, port: at.port() }).expect("plain data");
-        std::fs::write(self.file(), text).map_err(|error| self.unusable(&error))
+        keys::write(&self.file(), &text).map_err(|error| self.unusable(&error))
     }
 
     fn file(&self) -> PathBuf {

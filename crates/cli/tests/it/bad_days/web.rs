@@ -165,3 +165,58 @@ fn r21_clients_that_stall_hold_up_nobody() {
     assert!(told >= 6000 || heard.contains("\"missed\""), "{told} were told, and not that there were more");
     stalled.iter().for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
 }
+
+/// Memory of a process in use, in KiB.
+fn resident_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a process has memory");
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn r21_bodies_of_unknown_callers_are_not_read() {
+    const CALLERS: u64 = 60;
+    const SENT: usize = 2 << 20;
+    let (nexus, web, _) = served();
+    let pid = nexus.service_pid();
+    let before = resident_kib(pid);
+    let body = vec![b'x'; SENT];
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|number| {
+            let mut stream = web.connect();
+            let path = if number % 2 == 0 { "/enter/0123" } else { "/v1/jobs" };
+            let head = format!("POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-length: 16777216\r\n\r\n", web.address);
+            stream.write_all(head.as_bytes()).unwrap();
+            // The service closes the connection: most of the body is never sent.
+            let _ = stream.write_all(&body);
+            stream
+        })
+        .collect();
+    assert_eq!(web.get("/v1/status").status, 200);
+    let grown = resident_kib(pid).saturating_sub(before);
+    assert!(grown < CALLERS * SENT as u64 / 1024 / 4, "{grown} KiB more for {CALLERS} callers");
+    drop(callers);
+}
+
+#[test]
+fn r21_idle_connections_of_strangers_do_not_lock_the_owner_out() {
+    let (_nexus, web, bearer) = served();
+    let mut owner = web.connect();
+    let question = format!("GET /v1/tags HTTP/1.1\r\nhost: {}\r\nauthorization: {bearer}\r\n\r\n", web.address);
+    let mut ask = || {
+        owner.write_all(question.as_bytes()).unwrap();
+        let mut answer = [0; 4096];
+        let count = owner.read(&mut answer).unwrap();
+        String::from_utf8_lossy(&answer[..count]).into_owned()
+    };
+    assert!(ask().starts_with("HTTP/1.1 200 "));
+    let idle: Vec<_> = (0..600).map(|_| web.connect()).collect();
+    assert_eq!(web.get("/v1/status").status, 200, "a new connection of the owner");
+    assert!(ask().starts_with("HTTP/1.1 200 "), "one that is open");
+    // The oldest of the strangers' connections are closed, the newest are not.
+    let is_open = |stream: &std::net::TcpStream| {
+        stream.set_nonblocking(true).unwrap();
+        stream.peek(&mut [0; 1]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    };
+    assert!(!is_open(&idle[0]) && is_open(&idle[599]));
+}

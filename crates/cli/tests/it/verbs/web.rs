@@ -38,6 +38,19 @@ fn a_link_works_once_and_its_cookie_after_a_restart_too() {
 }
 
 #[test]
+fn what_the_page_keeps_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let web = Web::of(&nexus);
+    cookie(&web, &web.link).expect("a cookie");
+    for name in ["web.json", "web.token", "web.cookies"] {
+        let mode = std::fs::metadata(nexus.home().join(name)).expect(name).permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+}
+
+#[test]
 fn off_is_off_and_whoever_was_in_is_out() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     let web = Web::of(&nexus);

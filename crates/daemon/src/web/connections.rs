@@ -1,0 +1,232 @@
+//! Table of open TCP connections, in two classes: the caller is known, or not yet. Each class has its own limit, so that
+//! idle connections of strangers never keep the owner out. Connections can be closed from outside the task that serves them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, ready};
+
+use rustix::net::{Shutdown, shutdown};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// Connections whose caller is known: a browser that was let in, or a program with the token. Each tab has a stream of
+/// events, perhaps one of a log, and requests.
+const MAX_KNOWN_CONNECTIONS: usize = 512;
+
+/// Connections whose caller has not shown yet who it is. A further one closes the oldest of them.
+const MAX_UNKNOWN_CONNECTIONS: usize = 128;
+
+#[derive(Default)]
+pub struct Connections {
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    last_number: u64,
+    /// In the order in which they were accepted.
+    unknown: BTreeMap<u64, Arc<TcpStream>>,
+    known: BTreeMap<u64, Arc<TcpStream>>,
+}
+
+impl Connections {
+    /// Registers an accepted connection as one of an unknown caller.
+    pub fn add(self: &Arc<Self>, stream: TcpStream) -> (Connection, Stream) {
+        let stream = Arc::new(stream);
+        let mut table = self.table();
+        table.last_number += 1;
+        let number = table.last_number;
+        table.unknown.insert(number, stream.clone());
+        while table.unknown.len() > MAX_UNKNOWN_CONNECTIONS {
+            let (_, oldest) = table.unknown.pop_first().expect("the table is not empty");
+            close(&oldest);
+        }
+        let connection = Connection { number, connections: self.clone() };
+        (connection.clone(), Stream { stream, connection })
+    }
+
+    pub fn close_all(&self) {
+        let table = self.table();
+        table.unknown.values().chain(table.known.values()).for_each(|stream| close(stream));
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().expect("nobody panics while they hold the table")
+    }
+}
+
+/// Both directions end. Whoever reads sees the end of the stream: hyper, and after an upgrade the WebSocket.
+fn close(stream: &TcpStream) {
+    // Fails where the peer closed first.
+    let _ = shutdown(stream, Shutdown::Both);
+}
+
+/// One entry of the table; the request guard finds it in the extensions of each request.
+#[derive(Clone)]
+pub struct Connection {
+    number: u64,
+    connections: Arc<Connections>,
+}
+
+impl Connection {
+    /// Called when a request has shown who its caller is. With the class of known connections full, the connection is
+    /// served and stays in the other class.
+    pub fn set_known(&self) {
+        let mut table = self.connections.table();
+        if table.known.len() >= MAX_KNOWN_CONNECTIONS {
+            return;
+        }
+        if let Some(stream) = table.unknown.remove(&self.number) {
+            table.known.insert(self.number, stream);
+        }
+    }
+
+    pub fn is_known(&self) -> bool {
+        self.connections.table().known.contains_key(&self.number)
+    }
+}
+
+/// The connection's bytes. It leaves the table when it is dropped, which for a WebSocket is after the upgrade.
+pub struct Stream {
+    stream: Arc<TcpStream>,
+    connection: Connection,
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let mut table = self.connection.connections.table();
+        table.unknown.remove(&self.connection.number);
+        table.known.remove(&self.connection.number);
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.stream.poll_read_ready(context))?;
+            match self.stream.try_read_buf(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return Poll::Ready(read.map(drop)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(context, &[io::IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.stream.poll_write_ready(context))?;
+            match self.stream.try_write_vectored(parts) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(shutdown(&*self.stream, Shutdown::Write).map_err(io::Error::from))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Both ends of new connections.
+    struct Peers {
+        listener: TcpListener,
+        connections: Arc<Connections>,
+    }
+
+    impl Peers {
+        async fn new() -> Peers {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            Peers { listener, connections: Arc::default() }
+        }
+
+        async fn connect(&self) -> (TcpStream, Connection, Stream) {
+            let peer = TcpStream::connect(self.listener.local_addr().unwrap()).await.unwrap();
+            let (connection, stream) = self.connections.add(self.listener.accept().await.unwrap().0);
+            (peer, connection, stream)
+        }
+
+        fn counts(&self) -> (usize, usize) {
+            let table = self.connections.table();
+            (table.unknown.len(), table.known.len())
+        }
+    }
+
+    /// Whether the service closed the connection; a stream that is open has nothing to read here.
+    fn is_closed(peer: &TcpStream) -> bool {
+        matches!(peer.try_read(&mut [0; 1]), Ok(0))
+    }
+
+    fn run(test: impl Future<Output = ()>) {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
+    }
+
+    #[test]
+    fn the_oldest_unknown_connection_is_closed_and_known_ones_stay() {
+        run(async {
+            let peers = Peers::new().await;
+            let known = peers.connect().await;
+            known.1.set_known();
+            assert!(known.1.is_known());
+            let mut oldest = peers.connect().await;
+            let mut others = Vec::new();
+            for _ in 1..MAX_UNKNOWN_CONNECTIONS {
+                others.push(peers.connect().await);
+            }
+            assert_eq!(peers.counts(), (MAX_UNKNOWN_CONNECTIONS, 1));
+            assert!(!is_closed(&oldest.0));
+            let newest = peers.connect().await;
+            assert_eq!(peers.counts(), (MAX_UNKNOWN_CONNECTIONS, 1));
+            assert_eq!(oldest.2.read(&mut [0; 1]).await.unwrap(), 0, "the service's end");
+            assert_eq!(oldest.0.read(&mut [0; 1]).await.unwrap(), 0, "the caller's end");
+            assert!([&known.0, &newest.0, &others[0].0].into_iter().all(|peer| !is_closed(peer)));
+            drop((oldest, others, newest));
+            assert_eq!(peers.counts(), (0, 1));
+            drop(known);
+            assert_eq!(peers.counts(), (0, 0));
+        });
+    }
+
+    #[test]
+    fn one_known_connection_too_many_stays_with_the_unknown() {
+        run(async {
+            let peers = Peers::new().await;
+            let mut all = Vec::new();
+            for _ in 0..=MAX_KNOWN_CONNECTIONS {
+                all.push(peers.connect().await);
+                all.last().unwrap().1.set_known();
+            }
+            assert_eq!(peers.counts(), (1, MAX_KNOWN_CONNECTIONS));
+            assert!(!is_closed(&all[0].0) && !is_closed(&all[MAX_KNOWN_CONNECTIONS].0));
+            peers.connections.close_all();
+            for (peer, _, _) in &mut all {
+                assert_eq!(peer.read(&mut [0; 1]).await.unwrap(), 0);
+            }
+        });
+    }
+}
