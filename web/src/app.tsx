@@ -31,7 +31,7 @@ export function App(): JSX.Element {
       <div class="shell">
         <Nav />
         <main class="main">
-          {line === 'lost' ? <LostBanner /> : <TroubleBanner />}
+          {line === 'lost' ? <LostBanner /> : line === 'unproved' ? <UnprovedBanner /> : <TroubleBanner />}
           <Here />
         </main>
       </div>
@@ -104,16 +104,26 @@ function TroubleBanner(): JSX.Element | null {
   )
 }
 
+function UnprovedBanner(): JSX.Element {
+  return (
+    <div class="banner" role="alert">
+      <strong>Another program answers at this address.</strong>
+      <span>It could not prove that it is nexus, and was sent no secret. Do not load this page anew; see <code>nexus status</code></span>
+      <button type="button" class="button small" onClick={tryNow}>Try now</button>
+    </div>
+  )
+}
+
 function LoggedOut(): JSX.Element {
   return (
     <main class="gate">
       <div>
         <Brand />
-        <h1>You are not logged in</h1>
-        <p>This page is opened by a link that holds a key. Make one on the machine where nexus runs:</p>
+        <h1>nexus does not know this browser</h1>
+        <p>This page is opened by a link that works once. Make one on the machine where nexus runs:</p>
         <div class="command-box"><pre>nexus web</pre></div>
-        <p class="soft">It prints the link and opens it. Then this page works until the key is changed.</p>
-        <p><button type="button" class="button" onClick={() => window.location.reload()}>Try again</button></p>
+        <p class="soft">A browser that was let in needs a new link when the page was closed for longer than <code>web.session</code> (12 hours), when it was revoked, and once after an update from a nexus that used a cookie.</p>
+        <p><button type="button" class="button" onClick={tryNow}>Try again</button></p>
       </div>
     </main>
   )

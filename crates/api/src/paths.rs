@@ -70,9 +70,9 @@ impl Home {
         self.dir.join("web.token")
     }
 
-    /// Of browsers that are in, digests of what they show.
-    pub fn web_cookies(&self) -> PathBuf {
-        self.dir.join("web.cookies")
+    /// Keys of the browsers that were let in.
+    pub fn web_browsers(&self) -> PathBuf {
+        self.dir.join("web.browsers")
     }
 
     /// Held by the one service of this home for its life.

@@ -29,3 +29,45 @@ pub struct Web {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
 }
+
+/// `GET /v1/web/proof`: shows a browser that this service made the browser's key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Proof {
+    /// What the browser answers in `Authorization: Nexus KEY.CHALLENGE.MAC`.
+    pub challenge: String,
+    /// HMAC-SHA256 in hexadecimal, with the key, of four lines: `nexus service`, the service's address, the nonce, the
+    /// challenge.
+    pub proof: String,
+}
+
+/// A secret that one browser shares with the service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BrowserKey {
+    /// Which key it is; no secret.
+    pub id: String,
+    pub key: String,
+}
+
+/// `POST /v1/web/keys`: the keys that a browser lacks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BrowserKeys {
+    /// For the tab's memory alone; null if the tab showed one.
+    pub tab: Option<BrowserKey>,
+    /// For the browser's storage; null if the one that it has is good.
+    pub stored: Option<BrowserKey>,
+}
+
+/// `GET /v1/web/browsers`: a browser that was let in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Browser {
+    pub id: String,
+    /// What it calls itself, in short: `Firefox on Linux`.
+    pub name: String,
+    pub added_at: String,
+    /// When it last took a proof of the service: while a tab is open, each 20 minutes.
+    pub proved_at: String,
+    /// When it is out if no tab is opened until then; null if only a tab that stays open is in.
+    pub ends_at: Option<String>,
+    /// Tabs that have a key of their own.
+    pub tabs: u64,
+}

@@ -25,7 +25,7 @@ use nexus_api::screens::Screen;
 use nexus_api::service::{Gpu, GpuPast, Machine, OnGpus, Service, SimulatedGpus, Status, Stop};
 use nexus_api::sweeps::{NewSweep, Sweep, SweepQueued};
 use nexus_api::variables::{SetVariable, Variable};
-use nexus_api::web::{Web, WebOn};
+use nexus_api::web::{Browser, Web, WebOn};
 use nexus_api::why::Why;
 use serde_json::Value;
 
@@ -296,6 +296,15 @@ impl Client {
 
     pub async fn web_off(&self) -> Result<Web, CliError> {
         self.delete("/v1/web").await
+    }
+
+    /// Browsers that were let in.
+    pub async fn browsers(&self) -> Result<Vec<Browser>, CliError> {
+        self.get("/v1/web/browsers").await
+    }
+
+    pub async fn revoke_browser(&self, id: &str) -> Result<(), CliError> {
+        self.delete(&format!("/v1/web/browsers/{}", encode(id))).await
     }
 
     pub async fn gpus(&self) -> Result<Vec<Machine>, CliError> {

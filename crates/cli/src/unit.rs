@@ -44,6 +44,9 @@ impl Unit {
              {}\n\
              {}Restart=on-failure\n\
              RestartSec=2\n\
+             # systemd keeps the socket of the web page while the service restarts: nobody else can take the port.\n\
+             NotifyAccess=main\n\
+             FileDescriptorStoreMax=1\n\
              # Jobs go on when the service ends, and when one of them is killed for its memory.\n\
              KillMode=process\n\
              OOMPolicy=continue\n\
@@ -111,6 +114,22 @@ pub async fn start(client: &Client) -> bool {
     }
     let until = Instant::now() + ANSWERS_WITHIN;
     while !client.answers().await.unwrap_or(false) {
+        if Instant::now() >= until {
+            return false;
+        }
+        sleep(LOOK_EVERY).await;
+    }
+    true
+}
+
+/// Has systemd restart the service that it runs, so that it keeps the socket of the web page meanwhile. Returns whether another
+/// service answers; false too where systemd does not run this one.
+pub async fn restart(client: &Client, home: &Home, pid: u32) -> bool {
+    if !is_installed(home) || systemctl(&["is-active", UNIT]).is_err() || systemctl(&["restart", UNIT]).is_err() {
+        return false;
+    }
+    let until = Instant::now() + ANSWERS_WITHIN;
+    while !client.service().await.is_ok_and(|service| service.pid != pid) {
         if Instant::now() >= until {
             return false;
         }

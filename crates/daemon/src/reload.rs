@@ -120,6 +120,11 @@ impl Reload {
         locked(&self.state).in_force.web_port
     }
 
+    /// How long a browser that was closed is let in again.
+    pub fn web_session(&self) -> Duration {
+        locked(&self.state).in_force.web_session
+    }
+
     /// Whether somebody is told what became of jobs.
     pub fn tells(&self) -> bool {
         !locked(&self.state).in_force.notify.is_off()

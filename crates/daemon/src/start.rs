@@ -3,6 +3,7 @@
 use std::fs::DirBuilder;
 use std::future::IntoFuture;
 use std::io::Write;
+use std::net::TcpListener;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -43,7 +44,7 @@ use crate::service_log::{Level, Limits, Line, ServiceLog};
 use crate::service_screen::ServiceScreen;
 use crate::state_file::{StateFile, View};
 use crate::store::{Readers, Store};
-use crate::web::Web;
+use crate::web::{self, Web};
 use crate::{clock, recovery, retention, watch_file};
 
 /// Threads that read the database for clients; more would only stand in each other's way.
@@ -64,6 +65,8 @@ pub struct Options {
 
 /// Runs the service in the foreground until it is stopped. Says on stdout, once, how the start went.
 pub fn run(home: Home, options: Options) -> ExitCode {
+    // Before any process is started, which would inherit it.
+    let web_socket = web::fd_store::take_over();
     let lock = match claim(&home) {
         Ok(Some(lock)) => lock,
         Ok(None) => return say(&StartReport::AlreadyRuns, ExitCode::SUCCESS),
@@ -74,7 +77,7 @@ pub fn run(home: Home, options: Options) -> ExitCode {
         Ok(parts) => {
             // After the launcher was started: jobs keep the limit their submitter knows.
             raise_open_files();
-            serve(home, parts, lock)
+            serve(home, parts, lock, web_socket)
         }
         Err(problem) => say(&StartReport::Failed { problem }, ExitCode::FAILURE),
     }
@@ -356,7 +359,7 @@ fn last_words(log: &Path, lines: &[Line]) {
     }
 }
 
-fn serve(home: Home, parts: Parts, lock: HomeLock) -> ExitCode {
+fn serve(home: Home, parts: Parts, lock: HomeLock, web_socket: Option<TcpListener>) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .max_blocking_threads(READING_THREADS)
@@ -370,7 +373,7 @@ fn serve(home: Home, parts: Parts, lock: HomeLock) -> ExitCode {
         }
     };
     let notices = parts.notices.clone();
-    let code = runtime.block_on(serve_until_stopped(&home, parts, &lock));
+    let code = runtime.block_on(serve_until_stopped(&home, parts, &lock, web_socket));
     let untold: Vec<Line> = notices.end().into_iter().map(Line::warn).collect();
     last_words(&home.service_log(), &untold);
     // Open connections (followers) must not hold the service back.
@@ -380,7 +383,7 @@ fn serve(home: Home, parts: Parts, lock: HomeLock) -> ExitCode {
     code
 }
 
-async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> ExitCode {
+async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock, web_socket: Option<TcpListener>) -> ExitCode {
     let listener = match listen(home) {
         Ok(listener) => listener,
         Err(problem) => return say(&StartReport::Failed { problem }, ExitCode::FAILURE),
@@ -402,6 +405,7 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
     let own = [&home.dir, &parts.log_dir, &inbox.path].map(PathBuf::as_path);
     let watches = Arc::new(Watches::new(importer, Readers::new(&home.database()), &own));
     let app = Arc::new(App {
+        web: page(home, &parts.host, &parts.reload, web_socket),
         engine: parts.to_engine.clone(),
         readers: Readers::new(&home.database()),
         events: parts.events,
@@ -424,7 +428,6 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock) -> Exit
         lines: parts.lines,
         notices: parts.notices,
         trouble: parts.engine.trouble.clone(),
-        web: Web::new(home, &parts.host),
         user_home: user_home(),
     });
     watch_files(home, &app);
@@ -469,6 +472,12 @@ async fn begin_web(app: &Arc<App>) {
         // The engine is gone: the service is going down.
         let _ = app.engine.send(Message::Log(vec![line.into()]));
     }
+}
+
+fn page(home: &Home, host: &str, reload: &Arc<Reload>, socket: Option<TcpListener>) -> Web {
+    let reload = reload.clone();
+    // As it is in force at each call: the configuration may change.
+    Web::new(home, host, Arc::new(move || reload.web_session()), socket)
 }
 
 /// Where jobs run whose folder goes without saying.

@@ -7,6 +7,7 @@ mod chance;
 mod conda;
 mod database;
 pub mod disk;
+mod fd_store;
 mod gpus;
 mod limits;
 mod mounts;
@@ -33,6 +34,7 @@ use tempfile::TempDir;
 
 pub use chance::Chance;
 pub use conda::{Conda, make_venv};
+pub use fd_store::FdStore;
 pub use gpus::{FakeGpu, FakeGpus};
 pub use limits::Limited;
 pub use mounts::{Filler, Inodes, Mount, ReadOnly};
@@ -45,7 +47,7 @@ pub use ssh::SshHosts;
 pub use stir::stir;
 pub use tmux::Tmux;
 pub use typist::Typist;
-pub use web::{Answer, Web};
+pub use web::{Answer, Browser, Web, sha256};
 
 /// Longer than anything here takes on a loaded machine.
 pub const DEADLINE: Duration = Duration::from_secs(60);

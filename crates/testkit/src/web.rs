@@ -37,7 +37,63 @@ impl Answer {
     }
 }
 
+/// What a browser does that opened a link: it has a key, and asks the service for a proof before it shows a session.
+#[derive(Clone, Debug)]
+pub struct Browser {
+    pub id: String,
+    pub key: String,
+    /// Where the service listened when it made the key.
+    pub at: String,
+}
+
+impl Browser {
+    /// Of one of the keys in an answer.
+    pub fn of_key(key: &Value, at: &str) -> Browser {
+        let text = |name: &str| key[name].as_str().unwrap_or_else(|| panic!("no {name} in {key}")).to_string();
+        Browser { id: text("id"), key: text("key"), at: at.into() }
+    }
+
+    /// The session's header. Otherwise the status of the refusal, or 0 if the proof is wrong.
+    #[track_caller]
+    pub fn session(&self, web: &Web) -> Result<String, u16> {
+        let nonce = "00112233445566778899aabbccddeeff";
+        let path = format!("/v1/web/proof?key={}&nonce={nonce}", self.id);
+        let answer = web.ask("GET", &path, &[("host", &web.address)], "");
+        if answer.status != 200 {
+            return Err(answer.status);
+        }
+        let challenge = answer.json()["challenge"].as_str().expect("a challenge").to_string();
+        let expected = self.mac(&["nexus service", &self.at, nonce, &challenge]);
+        if answer.json()["proof"] != *expected {
+            return Err(0);
+        }
+        Ok(format!("Nexus {}.{challenge}.{}", self.id, self.mac(&["nexus session", &self.at, &challenge])))
+    }
+
+    fn mac(&self, parts: &[&str]) -> String {
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, self.key.as_bytes());
+        let mac = ring::hmac::sign(&key, parts.join("\n").as_bytes());
+        mac.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// In hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
+    ring::digest::digest(&ring::digest::SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 impl Web {
+    /// A browser that opened this link; none if the link does not work.
+    #[track_caller]
+    pub fn enter(&self, link: &str) -> Option<Browser> {
+        let path = link.strip_prefix(&format!("http://{}", self.address)).expect("a link to this address");
+        let answer = self.ask("GET", path, &[("host", &self.address), ("user-agent", "Firefox/1 (Linux)")], "");
+        assert_eq!(answer.header("set-cookie"), None, "{answer:?}");
+        let (_, given) = answer.body.split_once("<meta name=\"nexus-key\" content='")?;
+        let key: Value = serde_json::from_str(given.split('\'').next()?).expect("a key");
+        Some(Browser::of_key(&key, key["at"].as_str().expect("an address")))
+    }
+
     /// Turns the page on, at any port that is free.
     #[track_caller]
     pub fn of(nexus: &Nexus) -> Web {

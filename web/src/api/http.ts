@@ -1,31 +1,9 @@
 // Requests to the service. Every failure becomes a Problem with words to show.
 
-/** What the service says when it cannot do something. */
-export interface ProblemBody {
-  problem: string
-  title: string
-  why?: string | null
-  hint?: string | null
-  field?: string
-  value?: string
-  want?: string
-}
+import { Problem, problemOf, unreachable } from './problem'
+import { authorization, forgetSession, prove } from './session'
 
-export class Problem extends Error {
-  readonly status: number
-  readonly body: ProblemBody
-
-  constructor(status: number, body: ProblemBody) {
-    super(body.title)
-    this.status = status
-    this.body = body
-  }
-
-  /** The service could not be reached at all. */
-  get unreachable(): boolean {
-    return this.status === 0
-  }
-}
+export { Problem, type ProblemBody } from './problem'
 
 type Query = Record<string, string | number | boolean | undefined>
 
@@ -45,31 +23,30 @@ export function whenLoggedOut(then: () => void): void {
 }
 
 export async function request(path: string, init?: RequestInit): Promise<Response> {
-  let response: Response
   try {
-    response = await fetch(path, { credentials: 'same-origin', ...init })
+    let response = await send(path, init)
+    if (response.status === 401) {
+      // The session is of a service that has ended, or an hour old. What was refused was not done: it is sent again.
+      await prove()
+      response = await send(path, init)
+    }
+    if (response.ok) return response
+    throw await problemOf(response)
   } catch (error) {
-    if (error instanceof DOMException && error.name === 'AbortError') throw error
-    throw new Problem(0, {
-      problem: 'unreachable',
-      title: 'the service does not answer',
-      why: 'it is stopped, or the line to it is cut',
-      hint: 'nexus start',
-    })
+    if (error instanceof Problem && error.status === 401) onLoggedOut()
+    throw error
   }
-  if (response.ok) return response
-  if (response.status === 401) onLoggedOut()
-  throw new Problem(response.status, await problemBody(response))
 }
 
-async function problemBody(response: Response): Promise<ProblemBody> {
+async function send(path: string, init: RequestInit = {}): Promise<Response> {
+  const headers = { ...(init.headers as Record<string, string> | undefined), ...(await authorization()) }
   try {
-    const body: unknown = await response.json()
-    if (typeof body === 'object' && body !== null && 'title' in body) return body as ProblemBody
-  } catch {
-    // A proxy's page, or half an answer: said below.
+    return await fetch(path, { ...init, headers, credentials: 'omit' })
+  } catch (error) {
+    if (isAborted(error)) throw error
+    forgetSession()
+    throw unreachable()
   }
-  return { problem: 'answer', title: `the service answered with ${response.status}`, hint: 'nexus doctor' }
 }
 
 export async function get<T>(path: string, query?: Query, signal?: AbortSignal): Promise<T> {

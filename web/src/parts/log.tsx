@@ -3,9 +3,11 @@ import type { JSX } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { address } from '../api/http'
 import { hasEnded, type JobDetail } from '../api/jobs'
+import { linkTo } from '../api/session'
 import { connection, resting } from '../state/live'
 import { LogStream, type LogShown, type Stream } from '../state/log'
 import { Store, useStore } from '../state/store'
+import { attempt } from '../state/toasts'
 import { useSettled } from '../state/use'
 import { plainText } from '../text/ansi'
 import { grouped } from '../text/words'
@@ -76,7 +78,7 @@ export function LogView({ job }: { job: JobDetail }): JSX.Element {
         {shown.following && <span class="live"><i />live</span>}
         <label class="check soft"><input type="checkbox" checked={wrap} onChange={() => wrapLong.set(!wrap)} />Wrap</label>
         {!stick && <button type="button" class="button small" onClick={() => setStick(true)}><Icon name="down" />To the end</button>}
-        <a class="icon-button" href={address(`/v1/jobs/${job.id}/log`, { stream, attempt: newest })} download={`${job.id}.${stream === 'both' ? '' : `${stream}.`}log`} aria-label="Download the log" title="Download"><Icon name="down" /></a>
+        <button type="button" class="icon-button" onClick={() => void download(address(`/v1/jobs/${job.id}/log`, { stream, attempt: newest }), `${job.id}.${stream === 'both' ? '' : `${stream}.`}log`)} aria-label="Download the log" title="Download"><Icon name="down" /></button>
       </div>
       {cut && <div class="log-cut"><span>Only the last {grouped(TAIL)} lines are shown.</span><button type="button" class="button small" onClick={() => setAll(true)}>Show all</button></div>}
       {shown.dropped > 0 && <div class="log-cut"><span>{grouped(shown.dropped)} earlier lines are not shown: download the log to see them.</span></div>}
@@ -86,4 +88,14 @@ export function LogView({ job }: { job: JobDetail }): JSX.Element {
         : <LogLines lines={shown.lines} firstNumber={shown.dropped + 1} wrap={wrap} stick={stick && wanted === ''} onStick={(next) => wanted === '' && setStick(next)} find={wanted} current={hits[at] ?? null} />}
     </section>
   )
+}
+
+/** The browser fetches it by itself, so that a log of any size goes to disk: with a link that is good for a minute. */
+function download(path: string, name: string): Promise<boolean> {
+  return attempt(async () => {
+    const link = document.createElement('a')
+    link.href = await linkTo(path)
+    link.download = name
+    link.click()
+  })
 }

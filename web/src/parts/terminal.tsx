@@ -2,6 +2,7 @@
 import type { JSX } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Terminal as Xterm } from '@xterm/xterm'
+import { socketProtocols } from '../api/session'
 import { connection } from '../state/live'
 import { useStore } from '../state/store'
 import { isDark } from '../state/theme'
@@ -94,7 +95,8 @@ function openTerminal(element: HTMLElement, id: string, tell: Tell): () => void 
   let stopped = false
   let cleanUp = () => {}
   // Only who opens a terminal loads it.
-  void Promise.all([import('@xterm/xterm'), import('@xterm/addon-fit'), import('@xterm/xterm/css/xterm.css')]).then(([{ Terminal }, { FitAddon }]) => {
+  const loaded = Promise.all([socketProtocols(), import('@xterm/xterm'), import('@xterm/addon-fit'), import('@xterm/xterm/css/xterm.css')])
+  void loaded.then(([protocols, { Terminal }, { FitAddon }]) => {
     if (stopped) return
     const terminal = new Terminal({
       fontFamily: cssColour('--mono'),
@@ -111,7 +113,7 @@ function openTerminal(element: HTMLElement, id: string, tell: Tell): () => void 
     terminal.open(element)
     fit.fit()
     tell.screen(terminal)
-    const socket = connect(id, terminal, tell)
+    const socket = connect(id, protocols, terminal, tell)
     const sizes = new ResizeObserver(() => fit.fit())
     sizes.observe(element)
     terminal.focus()
@@ -120,16 +122,16 @@ function openTerminal(element: HTMLElement, id: string, tell: Tell): () => void 
       socket.close()
       terminal.dispose()
     }
-  })
+  }).catch(() => stopped || tell.line('lost'))
   return () => {
     stopped = true
     cleanUp()
   }
 }
 
-function connect(id: string, terminal: Xterm, tell: Tell): WebSocket {
+function connect(id: string, protocols: string[], terminal: Xterm, tell: Tell): WebSocket {
   const scheme = window.location.protocol === 'https:' ? 'wss' : 'ws'
-  const socket = new WebSocket(`${scheme}://${window.location.host}/v1/jobs/${id}/terminal`)
+  const socket = new WebSocket(`${scheme}://${window.location.host}/v1/jobs/${id}/terminal`, protocols)
   socket.binaryType = 'arraybuffer'
   const isOpen = () => socket.readyState === WebSocket.OPEN
   const sendSize = () => socket.send(JSON.stringify({ columns: terminal.cols, rows: terminal.rows }))

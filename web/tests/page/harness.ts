@@ -46,6 +46,7 @@ export class World {
   readonly errors: string[] = []
   private readonly env: NodeJS.ProcessEnv
   private browser: Browser | null = null
+  private entered = false
 
   constructor(fakeGpus: FakeGpu[] | null) {
     this.env = { ...process.env, NEXUS_HOME: join(this.folder, 'home'), NEXUS_GPU_LOCKS: join(this.folder, 'locks') }
@@ -73,6 +74,11 @@ export class World {
     return execFileSync(BIN, words, { env: this.env, cwd: this.folder, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim()
   }
 
+  /** A file of the home. */
+  file(name: string): string {
+    return join(this.folder, 'home', name)
+  }
+
   state(id: string): string {
     return (JSON.parse(this.nexus('show', id, '--json')) as { state: string }).state
   }
@@ -94,7 +100,10 @@ export class World {
   /** A page that is let in by a link of its own. */
   async enter(context: BrowserContext): Promise<Page> {
     const page = await context.newPage()
-    await page.goto(this.nexus('web', '--no-open', '--port', '0').match(/http:\S+/)?.[0] ?? '')
+    // Any port that is free, and then that one: another would be another service to a browser.
+    const port = this.entered ? [] : ['--port', '0']
+    this.entered = true
+    await page.goto(this.nexus('web', '--no-open', ...port).match(/http:\S+/)?.[0] ?? '')
     await page.locator('.shell').waitFor()
     return page
   }

@@ -6,6 +6,7 @@ use crate::error::CliError;
 use crate::misplaced;
 use crate::process::ExitCode;
 use crate::start::StartOptions;
+use crate::unit;
 
 /// Restart the service; running jobs go on
 #[derive(Clone, Debug, clap::Args)]
@@ -23,8 +24,11 @@ pub async fn run(args: RestartArgs, app: &App) -> Result<ExitCode, CliError> {
     let mut had_screen = false;
     if client.answers().await? {
         nexus_daemon::check_config(&app.home)?;
-        had_screen = client.service().await?.screen.is_some();
-        stop::stop(&client, true).await?;
+        let service = client.service().await?;
+        had_screen = service.screen.is_some();
+        if !unit::restart(&client, &app.home, service.pid).await && client.answers().await? {
+            stop::stop(&client, true).await?;
+        }
     }
     app.start(StartOptions::default()).await?;
     if had_screen {

@@ -4,25 +4,36 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::Stdio;
 
+use jiff::Zoned;
 use nexus_api::web::{Web, WebOn};
 
 use crate::app::App;
 use crate::error::CliError;
 use crate::process::ExitCode;
+use crate::render;
 
 /// Print a link to the web page
 ///
 /// The page is served on this machine alone, from the first nexus web on and after every restart, until nexus web
-/// --off. The link lets one browser in, once, within ten minutes; that browser stays in. From another machine:
-/// ssh -L 4004:127.0.0.1:4004 HOST, then open the link there. Programs send the token in web.token of nexus's folder:
-/// Authorization: Bearer TOKEN.
+/// --off. The link lets one browser in, once, within ten minutes. An open tab stays in; a browser that is closed for longer
+/// than web.session (12 hours) needs a new link. From another machine: ssh -L 4004:127.0.0.1:4004 HOST, then open the link
+/// there. Programs send the token in web.token of nexus's folder: Authorization: Bearer TOKEN.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    disable_help_subcommand = true,
+    args_conflicts_with_subcommands = true,
+    subcommand_value_name = "COMMAND",
+    after_help = "\
 Examples:
   nexus web
   nexus web --port 8080
-  nexus web --off")]
+  nexus web browsers
+  nexus web revoke 3fa91c
+  nexus web --off"
+)]
 pub struct WebArgs {
+    #[command(subcommand)]
+    pub verb: Option<WebVerb>,
     /// The port, remembered; 0 takes any that is free [default: web.port, which is 4004]
     #[arg(long, value_name = "N", conflicts_with = "off")]
     pub port: Option<u16>,
@@ -40,7 +51,44 @@ pub struct WebArgs {
     pub json: bool,
 }
 
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum WebVerb {
+    Browsers(BrowsersArgs),
+    Revoke(RevokeArgs),
+}
+
+/// List the browsers that were let in
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  nexus web browsers")]
+pub struct BrowsersArgs {
+    /// Prints them as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Let browsers in no more, and close what they have open
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  nexus web revoke 3fa91c
+  nexus web revoke --all")]
+pub struct RevokeArgs {
+    /// As nexus web browsers lists them
+    #[arg(value_name = "ID", required_unless_present = "all")]
+    pub ids: Vec<String>,
+    /// All of them
+    #[arg(long, conflicts_with = "ids")]
+    pub all: bool,
+}
+
 pub async fn run(args: WebArgs, app: &App) -> Result<ExitCode, CliError> {
+    match &args.verb {
+        Some(WebVerb::Browsers(args)) => return browsers(args, app).await,
+        Some(WebVerb::Revoke(args)) => return revoke(args, app).await,
+        None => {}
+    }
     let client = app.started().await?;
     if args.off {
         let was_on = client.web().await?.address.is_some();
@@ -71,11 +119,37 @@ pub async fn run(args: WebArgs, app: &App) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
+async fn browsers(args: &BrowsersArgs, app: &App) -> Result<ExitCode, CliError> {
+    let browsers = app.started().await?.browsers().await?;
+    match (args.json, browsers.is_empty()) {
+        (true, _) => app.ui.json(&browsers)?,
+        (false, true) => app.ui.say("no browser is let in: nexus web prints a link"),
+        (false, false) => app.ui.data(&render::browsers::browsers(&browsers, &Zoned::now(), app.ui.paint()))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn revoke(args: &RevokeArgs, app: &App) -> Result<ExitCode, CliError> {
+    let client = app.started().await?;
+    let ids = match args.all {
+        true => client.browsers().await?.into_iter().map(|browser| browser.id).collect(),
+        false => args.ids.clone(),
+    };
+    for id in &ids {
+        client.revoke_browser(id).await?;
+        app.ui.say(&format!("browser {id} is let in no more"));
+    }
+    if ids.is_empty() {
+        app.ui.say("no browser was let in");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 fn exposed(web: &Web) -> String {
     let at = web.address.as_deref().unwrap_or_default();
     format!(
         "OTHERS REACH THIS PAGE, at {at}, AND NOTHING IS ENCRYPTED.\n\
-         Whoever reads along on the network can take the cookie, and run commands as you.\n\
+         Whoever reads along on the network can take the link and what the page is sent, and run commands as you.\n\
          nexus web --off ends it; nexus web --expose 127.0.0.1 takes it back to this machine, and\n\
          ssh -L 4004:127.0.0.1:4004 {} brings it safely to another.",
         login()

@@ -1,5 +1,6 @@
 //! Turns facts into text. Pure: what is shown hangs on the arguments alone.
 
+pub mod browsers;
 pub mod config;
 pub mod doctor;
 pub mod edit;

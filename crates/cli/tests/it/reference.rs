@@ -37,6 +37,11 @@ fn the_command_reference_is_what_help_says() {
         let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
         text.push_str(&format!("\n## nexus sweep {below} --help\n\n```text\n{}\n```\n", lines.join("\n")));
     }
+    for below in ["browsers", "revoke"] {
+        let help = nexus.ok(&["web", below, "--help"]);
+        let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+        text.push_str(&format!("\n## nexus web {below} --help\n\n```text\n{}\n```\n", lines.join("\n")));
+    }
     compare("docs/cli.md", &text);
 }
 

@@ -76,6 +76,7 @@ pub struct Config {
     pub csv_gpu_arg: String,
     pub ssh_args: Vec<String>,
     pub web_port: u16,
+    pub web_session: Duration,
     pub log: Limits,
     pub notify: NotifySettings,
     /// How long ended jobs are kept; none for ever.
@@ -108,6 +109,7 @@ impl Default for Config {
             csv_gpu_arg: "--cuda".into(),
             ssh_args: vec![],
             web_port: 4004,
+            web_session: Duration::from_secs(12 * 3600),
             log: Limits { level: Level::Info, max_size: 50 << 20, keep: 5 },
             notify: NotifySettings::default(),
             keep_jobs: None,

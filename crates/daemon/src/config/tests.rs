@@ -85,6 +85,7 @@ fn values_are_taken_in_all_their_forms() {
         ("[[rule]]\nmatch = \"--llm q*\"\ngpus = 0.5\n[[rule]]\nmatch = \"x\"\nvram = \"auto\"", |c| {
             c.rules.len() == 2 && c.rules[0].gpus == Some(0.5) && c.rules[1].vram == Some(Vram::Auto)
         }),
+        ("[web]\nsession = \"30d\"", |c| c.web_session.as_secs() == 30 * 24 * 3600),
         ("[notify]\nwebhooks = [\"https://ntfy.sh/night\"]\ndigest = \"10m\"", |c| {
             !c.notify.is_off() && c.notify.digest.is_some_and(|digest| digest.as_secs() == 600)
         }),
@@ -158,6 +159,8 @@ fn what_is_wrong_is_named_with_its_line_and_what_is_right() {
         ("[machine.box.gpus]\nsue = \"0\"", 2, "there is no key sue; did you mean use?"),
         ("[machine.box.gpus]\nuse = 3", 2, "use cannot be 3"),
         ("[web]\nport = 0", 2, "port cannot be 0; it is a whole number from 1 to 65535"),
+        ("[web]\nsession = \"31d\"", 2, "session cannot be \"31d\"; it is a duration in quotes from \"1m\" to \"30d\""),
+        ("[web]\nsession = \"30s\"", 2, "session cannot be \"30s\""),
         ("[log]\nmax_size = \"big\"", 2, "max_size cannot be \"big\"; it is a size in quotes"),
         ("[notify]\nmail = \"x\"", 2, "there is no key mail"),
         ("[notify]\nwebhooks = \"https://x.org/s3cret\"", 2, "webhooks must be a list of addresses"),
@@ -197,6 +200,7 @@ fn a_key_that_waits_for_a_restart_is_kept_until_then_and_no_other() {
         let other = match key.name {
             "log_dir" | "jobs_file" => "\"/other\"",
             "state_file" | "env_file" | "file" => "\"/other\"",
+            "session" if key.section == "web" => "\"7h\"",
             "session" => "\"screen\"",
             "shares" => "\"pack\"",
             "visible" => "\"uuid\"",

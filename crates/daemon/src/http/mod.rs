@@ -50,7 +50,7 @@ use std::sync::mpsc::Sender;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::routing::{get, post, put};
+use axum::routing::{delete, get, post, put};
 use axum::serve::Listener;
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
@@ -121,7 +121,10 @@ pub type Shared = Arc<App>;
 
 /// What answers on the socket: all that TCP has too, and what lets others in there.
 pub fn router(app: Shared) -> Router {
-    let own = Router::new().route("/v1/web", get(web::show).post(web::on).delete(web::off));
+    let own = Router::new()
+        .route("/v1/web", get(web::show).post(web::on).delete(web::off))
+        .route("/v1/web/browsers", get(web::browsers))
+        .route("/v1/web/browsers/{id}", delete(web::revoke));
     own.with_state(app.clone()).merge(open_router(app))
 }
 
@@ -174,6 +177,8 @@ pub fn open_router(app: Shared) -> Router {
         .route("/v1/tags/{tag}", post(tags::tag))
         .route("/v1/variables", get(variables::list))
         .route("/v1/variables/{name}", put(variables::set).delete(variables::unset))
+        .route("/v1/web/proof", get(web::prove))
+        .route("/v1/web/keys", post(web::keys))
         .route("/v1/events", get(events::follow))
         .route("/metrics", get(metrics::metrics))
         .route("/healthz", get(metrics::health))

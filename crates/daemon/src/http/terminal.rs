@@ -23,6 +23,7 @@ use tokio::time::{Instant, sleep};
 use super::extract::Path;
 use super::problem::Failed;
 use super::{App, Shared, browser_terminal};
+use crate::web::WEB_SOCKET_PROTOCOL;
 
 /// A job that is on its way says within this time where its terminal is.
 const START_LIMIT: Duration = Duration::from_secs(10);
@@ -37,7 +38,7 @@ pub async fn terminal(
         let upgrade = WebSocketUpgrade::from_request(request, &()).await;
         let upgrade = upgrade.map_err(|error| Problem::BadRequest { error: error.to_string() })?;
         let (shim, _) = app.shim_of(&id, "attach").await?;
-        let upgrade = upgrade.max_message_size(browser_terminal::MOST_TYPED);
+        let upgrade = upgrade.max_message_size(browser_terminal::MOST_TYPED).protocols([WEB_SOCKET_PROTOCOL]);
         return Ok(upgrade.on_upgrade(move |page| browser_terminal::pass_on(page, shim)));
     }
     let asked = request.headers().get(header::UPGRADE).is_some_and(|name| name == PROTOCOL);

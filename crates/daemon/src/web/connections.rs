@@ -28,7 +28,13 @@ struct Table {
     last_number: u64,
     /// In the order in which they were accepted.
     unknown: BTreeMap<u64, Arc<TcpStream>>,
-    known: BTreeMap<u64, Arc<TcpStream>>,
+    known: BTreeMap<u64, Known>,
+}
+
+struct Known {
+    /// None: a program with the token.
+    browser: Option<String>,
+    stream: Arc<TcpStream>,
 }
 
 impl Connections {
@@ -49,7 +55,15 @@ impl Connections {
 
     pub fn close_all(&self) {
         let table = self.table();
-        table.unknown.values().chain(table.known.values()).for_each(|stream| close(stream));
+        let known = table.known.values().map(|known| &known.stream);
+        table.unknown.values().chain(known).for_each(|stream| close(stream));
+    }
+
+    /// Closes the connections of a browser, its terminals among them.
+    pub fn close_browser(&self, id: &str) {
+        let table = self.table();
+        let its_own = table.known.values().filter(|known| known.browser.as_deref() == Some(id));
+        its_own.for_each(|known| close(&known.stream));
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -73,13 +87,13 @@ pub struct Connection {
 impl Connection {
     /// Called when a request has shown who its caller is. With the class of known connections full, the connection is
     /// served and stays in the other class.
-    pub fn set_known(&self) {
+    pub fn set_known(&self, browser: Option<&str>) {
         let mut table = self.connections.table();
         if table.known.len() >= MAX_KNOWN_CONNECTIONS {
             return;
         }
         if let Some(stream) = table.unknown.remove(&self.number) {
-            table.known.insert(self.number, stream);
+            table.known.insert(self.number, Known { browser: browser.map(String::from), stream });
         }
     }
 
@@ -191,7 +205,7 @@ mod tests {
         run(async {
             let peers = Peers::new().await;
             let known = peers.connect().await;
-            known.1.set_known();
+            known.1.set_known(None);
             assert!(known.1.is_known());
             let mut oldest = peers.connect().await;
             let mut others = Vec::new();
@@ -213,13 +227,27 @@ mod tests {
     }
 
     #[test]
+    fn the_connections_of_one_browser_are_closed_and_no_others() {
+        run(async {
+            let peers = Peers::new().await;
+            let (mut one, other, program) = (peers.connect().await, peers.connect().await, peers.connect().await);
+            one.1.set_known(Some("one"));
+            other.1.set_known(Some("other"));
+            program.1.set_known(None);
+            peers.connections.close_browser("one");
+            assert_eq!(one.0.read(&mut [0; 1]).await.unwrap(), 0);
+            assert!(!is_closed(&other.0) && !is_closed(&program.0));
+        });
+    }
+
+    #[test]
     fn one_known_connection_too_many_stays_with_the_unknown() {
         run(async {
             let peers = Peers::new().await;
             let mut all = Vec::new();
             for _ in 0..=MAX_KNOWN_CONNECTIONS {
                 all.push(peers.connect().await);
-                all.last().unwrap().1.set_known();
+                all.last().unwrap().1.set_known(None);
             }
             assert_eq!(peers.counts(), (1, MAX_KNOWN_CONNECTIONS));
             assert!(!is_closed(&all[0].0) && !is_closed(&all[MAX_KNOWN_CONNECTIONS].0));

@@ -1,7 +1,7 @@
-//! Who may come in over TCP: whoever knows the token, or has a cookie, which one gets for a link that works once.
+//! Who may come in over TCP: a program with the token, or a browser with a key, which it gets for a link that works once.
 //!
-//! On disk lie the token, that programs read there, and of cookies only their digests: who reads that file can do no
-//! more than who has the socket beside it.
+//! The token and the keys lie in files of mode 0600 in the home, as they are: whoever can read them can use the socket beside
+//! them.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,41 +10,43 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use nexus_api::paths::Home;
-use serde::{Deserialize, Serialize};
+use nexus_api::web::{BrowserKey, BrowserKeys};
 
-use crate::digest;
+use super::browsers::{Browsers, Found, Key, Row, name_of};
+use crate::{clock, digest};
 
 /// How long a link that nobody opened is good.
 const LINK_LASTS: Duration = Duration::from_secs(600);
 
-/// Browsers that are in at once; the one that came first has to leave for the next.
-const MOST_BROWSERS: usize = 64;
-
 /// Links that wait to be opened.
 const MOST_LINKS: usize = 16;
 
+/// Where an older nexus kept digests of cookies. They let nobody in any more.
+const OLD_COOKIES_FILE: &str = "web.cookies";
+
 pub struct Keys {
-    cookies_file: PathBuf,
+    file: PathBuf,
     state: Mutex<State>,
 }
 
 struct State {
     /// Digest of the token. Compared instead of the token: how long that takes tells nothing of it.
     token: String,
-    /// Of the cookies, the oldest first.
-    cookies: Cookies,
+    browsers: Browsers,
     links: Vec<(String, Instant)>,
 }
 
-#[derive(Default, Serialize, Deserialize)]
-struct Cookies {
-    digests: Vec<String>,
+/// A browser that showed a session or a link of one of its keys.
+#[derive(Clone)]
+pub struct BrowserCaller {
+    pub browser: String,
+    pub key_id: String,
 }
 
 impl Keys {
     /// Made anew where there are none.
     pub fn open(home: &Home) -> std::io::Result<Keys> {
-        let (token_file, cookies_file) = (home.web_token(), home.web_cookies());
+        let (token_file, file) = (home.web_token(), home.web_browsers());
         let token = match read(&token_file)?.map(|text| text.trim().to_string()).filter(|text| text.len() >= 32) {
             Some(token) => token,
             None => {
@@ -53,23 +55,21 @@ impl Keys {
                 token
             }
         };
-        // Cookies that cannot be read let nobody in: a new link does.
-        let cookies = read(&cookies_file)?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-        let state = State { token: digest::hex(&token), cookies, links: vec![] };
-        Ok(Keys { cookies_file, state: Mutex::new(state) })
+        // It is not there but once, after an update.
+        let _ = std::fs::remove_file(home.dir.join(OLD_COOKIES_FILE));
+        // Keys that cannot be read let nobody in: a new link does.
+        let browsers = read(&file)?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        let state = State { token: digest::hex(&token), browsers, links: vec![] };
+        Ok(Keys { file, state: Mutex::new(state) })
     }
 
-    /// A browser keeps one for each address and not for each port: services beside each other need names that differ.
-    pub fn cookie_name(&self) -> String {
+    /// The cookie by which an older nexus knew a browser, which may still send it.
+    pub fn old_cookie_name(&self) -> String {
         format!("nexus_{}", &self.state().token[..8])
     }
 
     pub fn is_token(&self, text: &str) -> bool {
         digest::hex(text) == self.state().token
-    }
-
-    pub fn is_cookie(&self, text: &str) -> bool {
-        self.state().cookies.digests.contains(&digest::hex(text))
     }
 
     /// What lets one browser in.
@@ -84,8 +84,8 @@ impl Keys {
         Ok(link)
     }
 
-    /// A cookie for a link that nobody has used.
-    pub fn enter(&self, link: &str) -> std::io::Result<Option<String>> {
+    /// A key for a link that nobody has used.
+    pub fn enter(&self, link: &str, agent: &str) -> std::io::Result<Option<BrowserKey>> {
         let mut state = self.state();
         state.forget_old_links();
         let (digest_of_link, before) = (digest::hex(link), state.links.len());
@@ -93,28 +93,92 @@ impl Keys {
         if state.links.len() == before {
             return Ok(None);
         }
-        let cookie = secret(32)?;
-        state.cookies.digests.push(digest::hex(&cookie));
-        let surplus = state.cookies.digests.len().saturating_sub(MOST_BROWSERS);
-        state.cookies.digests.drain(..surplus);
-        self.keep(&state.cookies)?;
-        Ok(Some(cookie))
+        let key = new_key()?;
+        state.browsers.add(secret(3)?, name_of(agent), key.clone(), now_s());
+        self.keep(&state.browsers)?;
+        Ok(Some(told(key)))
     }
 
-    /// Nobody has a cookie or a link any more.
+    /// A key that is good now. `session`: how long that of a closed browser is.
+    pub fn find(&self, key_id: &str, session: Duration) -> Option<Found> {
+        let mut state = self.state();
+        if state.browsers.prune(session.as_secs(), now_s()) {
+            // What cannot be written now has ended all the same, and is written with the next change.
+            let _ = self.keep(&state.browsers);
+        }
+        state.browsers.find(key_id)
+    }
+
+    /// The browser took a proof whose challenge was made at this time.
+    pub fn proved(&self, found: &Found, key_id: &str, made_s: u64) {
+        let mut state = self.state();
+        if state.browsers.proved(found, key_id, made_s) {
+            // What cannot be written now is written with the next proof.
+            let _ = self.keep(&state.browsers);
+        }
+    }
+
+    /// What the caller lacks: a key of its own if it showed the stored one, a stored one if that has ended.
+    pub fn missing(&self, caller: &BrowserCaller) -> std::io::Result<BrowserKeys> {
+        let mut state = self.state();
+        let mut keys = BrowserKeys::default();
+        if !state.browsers.is_tab(&caller.browser, &caller.key_id) {
+            let tab = new_key()?;
+            state.browsers.add_tab(&caller.browser, tab.clone(), now_s());
+            keys.tab = Some(told(tab));
+        }
+        if !state.browsers.has_stored(&caller.browser) {
+            let stored = new_key()?;
+            state.browsers.set_stored(&caller.browser, stored.clone(), now_s());
+            keys.stored = Some(told(stored));
+        }
+        if keys != BrowserKeys::default() {
+            self.keep(&state.browsers)?;
+        }
+        Ok(keys)
+    }
+
+    pub fn rows(&self, session: Duration) -> Vec<Row> {
+        let mut state = self.state();
+        state.browsers.prune(session.as_secs(), now_s());
+        state.browsers.rows(session.as_secs())
+    }
+
+    /// Says whether there was such a browser.
+    pub fn revoke(&self, browser: &str) -> std::io::Result<bool> {
+        let mut state = self.state();
+        let was_there = state.browsers.remove(browser);
+        self.keep(&state.browsers)?;
+        Ok(was_there)
+    }
+
+    /// Nobody has a key or a link any more.
     pub fn shut(&self) -> std::io::Result<()> {
         let mut state = self.state();
-        (state.cookies, state.links) = (Cookies::default(), vec![]);
-        self.keep(&state.cookies)
+        (state.browsers, state.links) = (Browsers::default(), vec![]);
+        self.keep(&state.browsers)
     }
 
-    fn keep(&self, cookies: &Cookies) -> std::io::Result<()> {
-        write(&self.cookies_file, &serde_json::to_string(cookies).expect("digests are plain text"))
+    fn keep(&self, browsers: &Browsers) -> std::io::Result<()> {
+        write(&self.file, &serde_json::to_string(browsers).expect("keys are plain text"))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("nobody panics with the keys")
     }
+}
+
+fn new_key() -> std::io::Result<Key> {
+    Ok(Key { id: secret(8)?, key: secret(32)? })
+}
+
+fn told(key: Key) -> BrowserKey {
+    BrowserKey { id: key.id, key: key.key }
+}
+
+/// Seconds of the wall clock: what is stored has to mean the same after a reboot.
+pub fn now_s() -> u64 {
+    u64::try_from(clock::now().0 / 1000).unwrap_or(0)
 }
 
 impl State {
@@ -166,45 +230,75 @@ pub mod tests {
         Home::find(&around, |_| false).unwrap()
     }
 
-    #[test]
-    fn a_link_lets_one_in_and_the_cookie_outlives_the_service() {
-        let dir = tempfile::tempdir().unwrap();
-        let keys = Keys::open(&home(dir.path())).unwrap();
-        assert_eq!(keys.enter("guess").unwrap(), None);
-        let link = keys.new_link().unwrap();
-        let cookie = keys.enter(&link).unwrap().unwrap();
-        assert_eq!(keys.enter(&link).unwrap(), None, "once");
-        assert!(keys.is_cookie(&cookie) && !keys.is_cookie(&link) && !keys.is_token(&cookie));
-        let next = Keys::open(&home(dir.path())).unwrap();
-        assert!(next.is_cookie(&cookie));
-        assert_eq!(next.cookie_name(), keys.cookie_name());
-        next.shut().unwrap();
-        assert!(!next.is_cookie(&cookie));
+    const SESSION: Duration = Duration::from_secs(12 * 3600);
+
+    fn caller(keys: &Keys, key: &BrowserKey) -> BrowserCaller {
+        let found = keys.find(&key.id, SESSION).expect("it is in");
+        assert_eq!(found.key, key.key);
+        BrowserCaller { browser: found.browser, key_id: key.id.clone() }
+    }
+
+    /// Time passes for this thread alone.
+    fn at(seconds: i64) {
+        crate::pretend::set(nexus_core::time::Time(seconds * 1000), Duration::ZERO, 0);
     }
 
     #[test]
-    fn nothing_on_disk_is_a_cookie_and_others_cannot_read_it() {
+    fn a_link_lets_one_in_and_its_key_outlives_the_service() {
+        let dir = tempfile::tempdir().unwrap();
+        let keys = Keys::open(&home(dir.path())).unwrap();
+        assert_eq!(keys.enter("guess", "").unwrap(), None);
+        let link = keys.new_link().unwrap();
+        let key = keys.enter(&link, "Firefox/1 (Linux)").unwrap().unwrap();
+        assert_eq!(keys.enter(&link, "").unwrap(), None, "once");
+        assert!(keys.find(&link, SESSION).is_none() && !keys.is_token(&key.key));
+        let next = Keys::open(&home(dir.path())).unwrap();
+        caller(&next, &key);
+        assert_eq!(next.rows(SESSION)[0].name, "Firefox on Linux");
+        next.shut().unwrap();
+        assert!(next.find(&key.id, SESSION).is_none());
+        assert!(Keys::open(&home(dir.path())).unwrap().find(&key.id, SESSION).is_none());
+    }
+
+    #[test]
+    fn a_closed_browser_ends_and_an_open_tab_gets_it_a_new_key() {
+        at(1000);
+        let dir = tempfile::tempdir().unwrap();
+        let keys = Keys::open(&home(dir.path())).unwrap();
+        let stored = keys.enter(&keys.new_link().unwrap(), "").unwrap().unwrap();
+        let tab = keys.missing(&caller(&keys, &stored)).unwrap();
+        let (tab, none) = (tab.tab.expect("a tab has a key of its own"), tab.stored);
+        assert_eq!(none, None, "the stored one is good");
+        assert_eq!(keys.missing(&caller(&keys, &tab)).unwrap(), BrowserKeys::default());
+        at(1001 + 12 * 3600);
+        assert!(keys.find(&stored.id, SESSION).is_none());
+        assert!(keys.find(&stored.id, Duration::from_secs(30 * 24 * 3600)).is_none(), "what has ended stays so");
+        let keys = Keys::open(&home(dir.path())).unwrap();
+        assert!(keys.find(&stored.id, SESSION).is_none(), "after a restart too");
+        let found = keys.find(&tab.id, SESSION).unwrap();
+        keys.proved(&found, &tab.id, now_s());
+        let next = keys.missing(&caller(&keys, &tab)).unwrap();
+        let next = next.stored.expect("a new one");
+        assert_ne!(next.id, stored.id);
+        assert_eq!(Keys::open(&home(dir.path())).unwrap().find(&next.id, SESSION).unwrap().browser, found.browser);
+        assert!(keys.revoke(&found.browser).unwrap() && !keys.revoke(&found.browser).unwrap());
+        assert!(keys.find(&tab.id, SESSION).is_none() && keys.find(&next.id, SESSION).is_none());
+        crate::pretend::clear();
+    }
+
+    #[test]
+    fn others_can_read_nothing_and_cookies_of_an_older_nexus_are_gone() {
         let dir = tempfile::tempdir().unwrap();
         let home = home(dir.path());
+        let old = home.dir.join(OLD_COOKIES_FILE);
+        std::fs::write(&old, r#"{"digests":["00"]}"#).unwrap();
         let keys = Keys::open(&home).unwrap();
-        let cookie = keys.enter(&keys.new_link().unwrap()).unwrap().unwrap();
-        for file in [home.web_token(), home.web_cookies()] {
-            let text = std::fs::read_to_string(&file).unwrap();
-            assert!(!text.contains(&cookie));
+        assert!(!old.exists());
+        keys.enter(&keys.new_link().unwrap(), "").unwrap().unwrap();
+        for file in [home.web_token(), home.web_browsers()] {
             assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         }
         let token = std::fs::read_to_string(home.web_token()).unwrap();
         assert!(keys.is_token(token.trim()) && !keys.is_token(""));
-    }
-
-    #[test]
-    fn the_browser_that_came_first_leaves_for_the_next() {
-        let dir = tempfile::tempdir().unwrap();
-        let keys = Keys::open(&home(dir.path())).unwrap();
-        let enter = || keys.enter(&keys.new_link().unwrap()).unwrap().unwrap();
-        let first = enter();
-        let others: Vec<String> = (0..MOST_BROWSERS).map(|_| enter()).collect();
-        assert!(!keys.is_cookie(&first));
-        assert!(others.iter().all(|cookie| keys.is_cookie(cookie)));
     }
 }

@@ -29,8 +29,12 @@ const BUFFER_MAX_BYTES: usize = 64 << 10;
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Serves until `open` is dropped, which closes the connections too.
-pub async fn serve(listener: TcpListener, router: Router, mut open: watch::Receiver<()>) {
-    let connections = Arc::new(Connections::default());
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    connections: Arc<Connections>,
+    mut open: watch::Receiver<()>,
+) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,

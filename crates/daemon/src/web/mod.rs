@@ -1,11 +1,14 @@
 //! The way in over TCP, for browsers: off unless somebody asks for it, on this machine alone unless somebody says
 //! otherwise, and remembered. Behind it is the same router as behind the socket.
 
+mod browsers;
 mod connections;
+pub mod fd_store;
 mod guard;
 mod keys;
 mod listener;
 mod page;
+mod proof;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -14,18 +17,27 @@ use std::sync::Arc;
 use axum::Router;
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
-use nexus_api::web::{Web as Told, WebOn};
+use nexus_api::web::{Browser, BrowserKeys, Proof, Web as Told, WebOn};
+use nexus_core::time::Time;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 
+use connections::Connections;
+use guard::Session;
+pub use guard::WEB_SOCKET_PROTOCOL;
 use guard::{Guard, guarded};
+pub use keys::BrowserCaller;
 use keys::Keys;
+use proof::Prover;
+
+use crate::clock;
 
 pub struct Web {
     home: Home,
     host: String,
+    session: Session,
     state: Mutex<State>,
 }
 
@@ -34,6 +46,8 @@ struct State {
     /// Made at the first use.
     keys: Option<Arc<Keys>>,
     router: Option<Router>,
+    /// The socket that systemd kept while the service restarted.
+    kept: Option<std::net::TcpListener>,
     open: Option<Open>,
     trouble: Option<String>,
 }
@@ -41,6 +55,8 @@ struct State {
 /// A listener.
 struct Open {
     at: SocketAddr,
+    prover: Arc<Prover>,
+    connections: Arc<Connections>,
     until: watch::Sender<()>,
     task: JoinHandle<()>,
 }
@@ -62,8 +78,10 @@ struct Remembered {
 }
 
 impl Web {
-    pub fn new(home: &Home, host: &str) -> Web {
-        Web { home: home.clone(), host: host.to_string(), state: Mutex::default() }
+    /// `kept`: what [`fd_store::take_over`] found.
+    pub fn new(home: &Home, host: &str, session: Session, kept: Option<std::net::TcpListener>) -> Web {
+        let state = Mutex::new(State { kept, ..State::default() });
+        Web { home: home.clone(), host: host.to_string(), session, state }
     }
 
     /// What is behind it, and all that is remembered. An address that cannot be had is told in `GET /v1/web`, and by the
@@ -71,7 +89,12 @@ impl Web {
     pub async fn begin(&self, router: Router) -> Option<String> {
         let mut state = self.state.lock().await;
         state.router = Some(router);
-        let remembered = self.remembered()?;
+        let Some(remembered) = self.remembered() else {
+            if state.kept.take().is_some() {
+                fd_store::remove();
+            }
+            return None;
+        };
         match self.listen(&mut state, remembered).await {
             Ok(()) => None,
             Err(problem) => {
@@ -110,6 +133,7 @@ impl Web {
         let mut state = self.state.lock().await;
         state.trouble = None;
         if let Some(open) = state.open.take() {
+            fd_store::remove();
             open.close().await;
         }
         let forgotten = match std::fs::remove_file(self.file()) {
@@ -129,6 +153,59 @@ impl Web {
         self.told(&*self.state.lock().await)
     }
 
+    /// What a browser asks before it shows a session. Anybody may ask.
+    pub async fn prove(&self, key_id: &str, nonce: &str) -> Result<Proof, Problem> {
+        let state = self.state.lock().await;
+        let (Some(keys), Some(open)) = (&state.keys, &state.open) else { return Err(Problem::NotIn) };
+        let found = keys.find(key_id, (self.session)()).ok_or(Problem::NotIn)?;
+        let challenge = open.prover.challenge(keys::now_s());
+        let proof = open.prover.prove(&found.key, nonce, &challenge).ok_or_else(|| Problem::BadField {
+            field: "nonce".into(),
+            value: nonce.into(),
+            want: "32 hexadecimal digits".into(),
+        })?;
+        Ok(Proof { challenge, proof })
+    }
+
+    pub async fn missing_keys(&self, caller: &BrowserCaller) -> Result<BrowserKeys, Problem> {
+        let keys = self.state.lock().await.keys.clone().ok_or(Problem::NotIn)?;
+        keys.missing(caller).map_err(|error| self.unusable(&error))
+    }
+
+    pub async fn browsers(&self) -> Result<Vec<Browser>, Problem> {
+        let keys = self.keys(&*self.state.lock().await)?;
+        let time = |seconds: u64| clock::rfc3339(Time(i64::try_from(seconds).unwrap_or(i64::MAX / 1000) * 1000));
+        let told = |row: browsers::Row| Browser {
+            id: row.id,
+            name: row.name,
+            added_at: time(row.added_s),
+            proved_at: time(row.proved_s),
+            ends_at: row.ends_s.map(time),
+            tabs: row.tabs as u64,
+        };
+        Ok(keys.rows((self.session)()).into_iter().map(told).collect())
+    }
+
+    /// Its keys are forgotten, and its connections end.
+    pub async fn revoke(&self, browser: &str) -> Result<(), Problem> {
+        let state = self.state.lock().await;
+        if !self.keys(&state)?.revoke(browser).map_err(|error| self.unusable(&error))? {
+            let want = "the id of a browser that was let in: nexus web browsers lists them".into();
+            return Err(Problem::BadField { field: "browser".into(), value: browser.into(), want });
+        }
+        if let Some(open) = &state.open {
+            open.connections.close_browser(browser);
+        }
+        Ok(())
+    }
+
+    fn keys(&self, state: &State) -> Result<Arc<Keys>, Problem> {
+        match &state.keys {
+            Some(keys) => Ok(keys.clone()),
+            None => Keys::open(&self.home).map(Arc::new).map_err(|error| self.unusable(&error)),
+        }
+    }
+
     fn told(&self, state: &State) -> Told {
         let at = state.open.as_ref().map(|open| open.at);
         Told {
@@ -142,14 +219,16 @@ impl Web {
 
     async fn listen(&self, state: &mut State, wish: Remembered) -> Result<(), Problem> {
         let Remembered { address, port } = wish;
-        let keys = match &state.keys {
-            Some(keys) => keys.clone(),
-            None => Arc::new(Keys::open(&self.home).map_err(|error| self.unusable(&error))?),
-        };
+        let keys = self.keys(state)?;
         let asked = SocketAddr::new(address, port);
         let cannot = |error: &std::io::Error| Problem::NoWeb { address: asked.to_string(), error: told_error(error) };
         // The one before, if there is one, stays until this one is there, unless it is what stands in the way.
         let in_the_way = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
+        let kept = state.kept.take().filter(|kept| kept.local_addr().is_ok_and(|at| at == asked));
+        let bind = |at: SocketAddr| match &kept {
+            Some(kept) => kept.try_clone().and_then(from_std),
+            None => bind(at),
+        };
         let bound = match (bind(asked), state.open.take_if(|open| open.at.port() == port)) {
             (Err(error), Some(open)) if in_the_way(&error) => {
                 open.close().await;
@@ -163,10 +242,13 @@ impl Web {
         let listener = bound.map_err(|error| cannot(&error))?;
         let at = listener.local_addr().map_err(|error| cannot(&error))?;
         let router = state.router.clone().expect("the service has begun");
+        fd_store::store(&listener);
         let host = (!at.ip().is_loopback()).then(|| self.host.clone());
-        let (until, open) = watch::channel(());
-        let task = tokio::spawn(listener::serve(listener, guarded(router, Guard { keys: keys.clone(), host }), open));
-        if let Some(before) = state.open.replace(Open { at, until, task }) {
+        let prover = Arc::new(Prover::new(at.to_string()).map_err(|error| self.unusable(&error))?);
+        let guard = Guard { keys: keys.clone(), prover: prover.clone(), session: self.session.clone(), host };
+        let (connections, (until, open)) = (Arc::new(Connections::default()), watch::channel(()));
+        let task = tokio::spawn(listener::serve(listener, guarded(router, guard), connections.clone(), open));
+        if let Some(before) = state.open.replace(Open { at, prover, connections, until, task }) {
             before.close().await;
         }
         (state.keys, state.trouble) = (Some(keys), None);
@@ -185,6 +267,11 @@ impl Web {
     fn unusable(&self, error: &std::io::Error) -> Problem {
         Problem::HomeUnusable { path: self.home.dir.display().to_string(), error: error.to_string() }
     }
+}
+
+fn from_std(listener: std::net::TcpListener) -> std::io::Result<TcpListener> {
+    listener.set_nonblocking(true)?;
+    TcpListener::from_std(listener)
 }
 
 /// A service that was here a moment ago may still have connections on it.

@@ -4,6 +4,7 @@ use axum::extract::Path;
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use nexus_api::problem::Problem;
+use nexus_api::web::BrowserKey;
 
 /// Names and contents.
 type Files = &'static [(&'static str, &'static [u8])];
@@ -30,6 +31,10 @@ pub async fn favicon() -> Response {
     answer("favicon.svg")
 }
 
+pub async fn icon() -> Response {
+    answer("icon.svg")
+}
+
 pub async fn asset(Path(name): Path<String>) -> Response {
     let mut answer = answer(&format!("assets/{name}"));
     if answer.status().is_success() {
@@ -38,19 +43,18 @@ pub async fn asset(Path(name): Path<String>) -> Response {
     answer
 }
 
-/// Who has no cookie is told how to get one, and nothing else.
-pub fn not_in() -> Response {
-    said(
-        StatusCode::UNAUTHORIZED,
-        "nexus does not know this browser",
-        "Type <code>nexus web</code> on the machine where nexus runs, and open the link that it prints.",
-    )
+/// Hands the browser its key, which [`enter_script`] stores. `at` is the listener's address, which proofs are made with.
+pub fn entered(key: &BrowserKey, at: &str) -> Response {
+    let key = serde_json::json!({ "id": key.id, "key": key.key, "at": at });
+    let text = format!(
+        "<meta name=\"nexus-key\" content='{key}'><script src=\"/enter.js\" defer></script>\
+         <noscript>The page needs JavaScript.</noscript>"
+    );
+    said(StatusCode::OK, "nexus", &text)
 }
 
-/// The page goes on from here by itself. It is no redirect: a browser that was sent here by somebody else's page would not
-/// show its new cookie where that leads.
-pub fn entered() -> Response {
-    said(StatusCode::OK, "nexus", "<meta http-equiv=\"refresh\" content=\"0;url=/\"><a href=\"/\">To the page</a>")
+pub async fn enter_script() -> Response {
+    ([(header::CONTENT_TYPE, content_type("enter.js"))], include_str!("enter.js")).into_response()
 }
 
 pub fn link_is_used() -> Response {

@@ -33,8 +33,7 @@ fn r21_without_a_token_nothing_is_readable() {
         "/v1/nothing",
         "/metrics",
         "/healthz",
-        "/assets/index.js",
-        "/favicon.svg",
+        "/v1/web/keys",
     ] {
         let answer = web.ask("GET", path, &[host], "");
         assert_eq!(answer.status, 401, "{path}");
@@ -43,9 +42,15 @@ fn r21_without_a_token_nothing_is_readable() {
     for wrong in ["Bearer ", "Bearer x", "Basic x", &web.token, &format!("Bearer {}x", web.token)] {
         assert_eq!(web.ask("GET", "/v1/status", &[host, ("authorization", wrong)], "").status, 401, "{wrong}");
     }
+    // The page's code is the same for everybody, and says how to get in.
     let page = web.ask("GET", "/", &[host], "");
-    assert_eq!(page.status, 401);
+    assert_eq!((page.status, &page.body), (200, &web.get("/").body));
     assert!(page.body.contains("nexus web"), "it does not say how to get in");
+    assert_eq!(web.ask("GET", "/assets/index.js", &[host], "").status, 404);
+    for question in ["", "?key=0&nonce=0", "?key=0123456789abcdef&nonce=00112233445566778899aabbccddeeff"] {
+        let answer = web.ask("GET", &format!("/v1/web/proof{question}"), &[host], "");
+        assert!(matches!(answer.status, 400 | 401), "{question}: {}", answer.status);
+    }
     assert_eq!(web.ask("POST", "/v1/jobs", &[host], "[]").status, 401);
     assert_eq!(web.ask("GET", "/enter/0123", &[host], "").status, 401);
 }

@@ -1,11 +1,12 @@
 //! `service install` and `uninstall`: with a systemctl that stands in for systemd's, and a unit that the true one has checked.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use nexus_testkit::{Nexus, Output, until};
+use nexus_testkit::{FdStore, Nexus, Output, Web, until};
 
 use crate::NEXUS;
 
@@ -14,7 +15,8 @@ pub const SYSTEMCTL: &str = r#"#!/bin/bash
 echo "$@" >> "$(dirname "$0")/asked"
 unit=$HOME/.config/systemd/user/nexus.service
 case "$2" in
-    start)
+    restart) "$NEXUS" stop --keep-jobs ;;&
+    start | restart)
         program=$(sed -n 's/^ExecStart="\(.*\)" __service$/\1/p' "$unit")
         home=$(sed -n 's/^Environment="NEXUS_HOME=\(.*\)"$/\1/p' "$unit")
         NEXUS_HOME=$home setsid "$program" __service >/dev/null 2>&1 </dev/null & ;;
@@ -87,7 +89,8 @@ fn systemd_starts_the_service_from_then_on_and_jobs_go_on() {
 
     // A restart is systemd's as well; a service that it cannot start is started without it.
     nexus.ok(&["restart"]);
-    assert_eq!(stage.asked().iter().filter(|asked| *asked == "--user start nexus.service").count(), 2);
+    let asked = stage.asked();
+    assert_eq!(asked[asked.len() - 2..], ["--user is-active nexus.service", "--user restart nexus.service"]);
     fs::write(stage.bin.join("systemctl"), "#!/bin/sh\necho no bus >&2; exit 1\n").unwrap();
     nexus.ok(&["restart"]);
     fs::write(stage.bin.join("systemctl"), SYSTEMCTL).unwrap();
@@ -101,6 +104,42 @@ fn systemd_starts_the_service_from_then_on_and_jobs_go_on() {
     assert_eq!(nexus.ended(&id)["state"], "completed");
     let said = nexus.run(&["service", "uninstall"]).expect_code(0).stderr;
     assert_eq!(said, "nothing is installed for this home\n");
+}
+
+#[test]
+fn systemd_keeps_the_port_of_the_page_while_the_service_restarts() {
+    let nexus = Nexus::fresh(NEXUS);
+    let mut store = FdStore::new(&nexus.root());
+    let nexus = nexus.env("NOTIFY_SOCKET", store.path());
+    nexus.start(1);
+    let web = Web::of(&nexus);
+    store.update();
+    assert!(store.stored.is_some(), "the socket was not sent");
+    nexus.kill_service();
+    let taken = std::net::TcpListener::bind(&web.address).map(drop).unwrap_err();
+    assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse, "another program took the port");
+    // Who connects meanwhile waits, and is answered by the next service.
+    let mut early = web.connect();
+    let (host, token) = (&web.address, &web.token);
+    write!(early, "GET /v1/tags HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {token}\r\n\r\n").unwrap();
+    store.start(nexus.binary(), &nexus.command(&["status"]));
+    let mut answer = [0; 512];
+    let count = early.read(&mut answer).unwrap();
+    assert!(answer[..count].starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&answer));
+
+    // Neither the launcher nor a job holds the socket.
+    let id = nexus.add("sleep 1000");
+    nexus.in_state(&id, "running");
+    nexus.ok(&["stop", "--keep-jobs"]);
+    store.update();
+    store.stored.take().expect("it is stored until the page is off");
+    until("the port is free", || std::net::TcpListener::bind(&web.address).ok());
+    nexus.ok(&["start"]);
+    store.update();
+    assert!(store.stored.is_some(), "a socket that is made anew was not sent");
+    nexus.ok(&["web", "--off"]);
+    store.update();
+    assert!(store.stored.is_none(), "systemd holds the port of a page that is off");
 }
 
 #[test]

@@ -1,17 +1,36 @@
 //! `nexus web`: who gets in, and how long.
 
-use nexus_testkit::{Nexus, Web};
+use nexus_testkit::{Browser, Nexus, Web};
 use serde_json::json;
 
 use crate::NEXUS;
 
-/// What a browser would send that followed the link.
-fn cookie(web: &Web, link: &str) -> Option<String> {
-    let path = link.strip_prefix(&format!("http://{}", web.address)).expect("a link to this address");
-    let answer = web.ask("GET", path, &[("host", &web.address)], "");
-    let set = answer.header("set-cookie")?.to_string();
-    assert!(set.contains("; HttpOnly; SameSite=Strict; Path=/"), "{set}");
-    set.split(';').next().map(String::from)
+/// The status of a request that shows a session of this browser; 401 too if the service does not know its key.
+#[track_caller]
+fn status_of(web: &Web, browser: &Browser) -> u16 {
+    match browser.session(web) {
+        Ok(session) => status(web, &[("authorization", &session)]),
+        Err(refused) => refused,
+    }
+}
+
+/// Changes what the service of this home has stored of browsers while it was away.
+fn aged(nexus: &Nexus, seconds: u64) {
+    nexus.ok(&["stop"]);
+    let file = nexus.home().join("web.browsers");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let mut stored: serde_json::Value = serde_json::from_str(&text).unwrap();
+    fn age(value: &mut serde_json::Value, seconds: u64) {
+        for (name, value) in value.as_object_mut().into_iter().flatten() {
+            match (name.as_str(), value.as_u64()) {
+                ("proved_s", Some(at)) => *value = json!(at - seconds),
+                _ => age(value, seconds),
+            }
+        }
+    }
+    age(&mut stored, seconds);
+    std::fs::write(&file, stored.to_string()).unwrap();
+    nexus.ok(&["start"]);
 }
 
 fn status(web: &Web, headers: &[(&str, &str)]) -> u16 {
@@ -20,21 +39,137 @@ fn status(web: &Web, headers: &[(&str, &str)]) -> u16 {
 }
 
 #[test]
-fn a_link_works_once_and_its_cookie_after_a_restart_too() {
+fn a_link_works_once_and_its_key_after_a_restart_too() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     let web = Web::of(&nexus);
     assert_eq!(status(&web, &[]), 401);
-    let cookie_of = cookie(&web, &web.link).expect("a cookie");
-    assert_eq!(cookie(&web, &web.link), None, "the link worked twice");
-    assert_eq!(status(&web, &[("cookie", &cookie_of)]), 200);
-    assert_eq!(status(&web, &[("cookie", &format!("a=b; {cookie_of}; c=d"))]), 200);
-    let wrong = cookie_of.replace('=', "=0");
-    assert_eq!(status(&web, &[("cookie", &wrong)]), 401);
+    let browser = web.enter(&web.link).expect("a key");
+    assert!(web.enter(&web.link).is_none(), "the link worked twice");
+    let session = browser.session(&web).unwrap();
+    assert_eq!(status(&web, &[("authorization", &session)]), 200);
+    assert_eq!(status(&web, &[("authorization", &format!("{session}0"))]), 401);
+    assert_eq!(status(&web, &[("authorization", &format!("Nexus {}", browser.key))]), 401, "the key itself");
     nexus.ok(&["restart"]);
-    assert_eq!(status(&web, &[("cookie", &cookie_of)]), 200, "the restart forgot");
+    assert_eq!(status(&web, &[("authorization", &session)]), 401, "a session of the service before");
+    assert_eq!(status_of(&web, &browser), 200, "the restart forgot");
     nexus.kill_service();
     nexus.ok(&["start"]);
-    assert_eq!(status(&web, &[("cookie", &cookie_of)]), 200, "the crash forgot");
+    assert_eq!(status_of(&web, &browser), 200, "the crash forgot");
+}
+
+#[test]
+fn a_proof_of_another_address_is_none() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let web = Web::of(&nexus);
+    let browser = web.enter(&web.link).expect("a key");
+    // The service moves; what relays from its old port to the new one gets proofs that are wrong there.
+    nexus.ok(&["web", "--no-open", "--port", "0"]);
+    let moved = Web { address: nexus.json(&["web", "--no-open", "--json"])["address"].as_str().unwrap().into(), ..web };
+    assert_ne!(moved.address, browser.at);
+    assert_eq!(browser.session(&moved), Err(0), "a proof for another address was taken");
+    let there = Browser { at: moved.address.clone(), ..browser };
+    assert_eq!(status_of(&moved, &there), 200);
+}
+
+#[test]
+fn a_closed_browser_is_in_for_web_session_and_an_open_tab_longer() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let web = Web::of(&nexus);
+    let (closed, open) = (web.enter(&web.link).unwrap(), nexus.json(&["web", "--no-open", "--json"]));
+    let open = web.enter(open["link"].as_str().unwrap()).unwrap();
+    let keys = |browser: &Browser| {
+        let session = browser.session(&web).unwrap();
+        web.ask("POST", "/v1/web/keys", &[("host", &web.address), ("authorization", &session)], "").json()
+    };
+    let given = keys(&open);
+    assert_eq!(given["stored"], json!(null), "the stored key is good");
+    let tab = Browser::of_key(&given["tab"], &open.at);
+    assert_eq!(keys(&tab), json!({ "tab": null, "stored": null }));
+    aged(&nexus, 11 * 3600);
+    assert_eq!((status_of(&web, &open), status_of(&web, &tab)), (200, 200));
+    // The open browser took a proof since, the closed one did not.
+    aged(&nexus, 2 * 3600);
+    assert_eq!((status_of(&web, &closed), status_of(&web, &open)), (401, 200));
+    aged(&nexus, 13 * 3600);
+    assert_eq!((status_of(&web, &open), status_of(&web, &tab)), (401, 200));
+    let given = keys(&tab);
+    assert_eq!(given["tab"], json!(null));
+    let stored = Browser::of_key(&given["stored"], &open.at);
+    assert_eq!((status_of(&web, &open), status_of(&web, &stored)), (401, 200));
+    nexus.ok(&["config", "set", "web.session", "30d"]);
+    aged(&nexus, 29 * 24 * 3600);
+    assert_eq!((status_of(&web, &stored), status_of(&web, &closed)), (200, 401));
+}
+
+#[test]
+fn browsers_are_listed_and_revoked_with_what_they_have_open() {
+    use std::io::{Read, Write};
+
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    assert_eq!(nexus.run(&["web", "browsers"]).stderr, "no browser is let in: nexus web prints a link\n");
+    let web = Web::of(&nexus);
+    let (one, other) = (web.enter(&web.link).unwrap(), nexus.json(&["web", "--no-open", "--json"]));
+    let other = web.enter(other["link"].as_str().unwrap()).unwrap();
+    let listed = nexus.json(&["web", "browsers", "--json"]);
+    let ids: Vec<&str> = listed.as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), 2);
+    assert_eq!(listed[0]["name"], "Firefox on Linux");
+    let shown = nexus.ok(&["web", "browsers"]);
+    assert!(shown.starts_with("ID ") && ids.iter().all(|id| shown.contains(id)), "{shown}");
+    assert!(!shown.contains(&one.key) && !listed.to_string().contains(&one.key), "a key is shown");
+
+    // A stream of events that is open ends with its browser.
+    let follow = |browser: &Browser| {
+        let mut stream = web.connect();
+        let (host, session) = (&web.address, browser.session(&web).unwrap());
+        write!(stream, "GET /v1/events HTTP/1.1\r\nhost: {host}\r\nauthorization: {session}\r\n\r\n").unwrap();
+        let mut answer = [0; 4096];
+        let count = stream.read(&mut answer).unwrap();
+        assert!(answer[..count].starts_with(b"HTTP/1.1 200 "));
+        stream
+    };
+    let (mut first, mut second) = (follow(&one), follow(&other));
+    let of_one = status_of(&web, &one);
+    nexus.ok(&["web", "revoke", ids[0]]);
+    let (gone, left) = if status_of(&web, &one) == 401 { (&mut first, &mut second) } else { (&mut second, &mut first) };
+    assert_eq!(of_one, 200);
+    assert_eq!(status_of(&web, &one) + status_of(&web, &other), 601, "one of the two is out");
+    let mut rest = Vec::new();
+    gone.read_to_end(&mut rest).expect("it was closed");
+    left.set_nonblocking(true).unwrap();
+    let open = loop {
+        match left.read(&mut [0; 4096]) {
+            Ok(0) => break false,
+            Ok(_) => {}
+            Err(error) => break error.kind() == std::io::ErrorKind::WouldBlock,
+        }
+    };
+    assert!(open, "the other browser's stream ended too");
+    let said = nexus.fails(1, &["web", "revoke", ids[0]]);
+    assert!(said.contains("nexus web browsers lists them"), "{said}");
+    nexus.ok(&["web", "revoke", "--all"]);
+    assert_eq!((status_of(&web, &one), status_of(&web, &other)), (401, 401));
+    assert_eq!(nexus.json(&["web", "browsers", "--json"]), json!([]));
+}
+
+#[test]
+fn a_cookie_of_an_older_nexus_is_refused_and_taken_back() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    nexus.ok(&["web", "--no-open", "--port", "0"]);
+    let token = std::fs::read_to_string(nexus.home().join("web.token")).unwrap();
+    let old = "0123456789abcdef";
+    // As that nexus left it: the digest of the cookie, whose name has the beginning of the token's digest.
+    let digest = |text: &str| nexus_testkit::sha256(text.as_bytes());
+    nexus.ok(&["stop"]);
+    let cookies = json!({ "digests": [digest(old)] }).to_string();
+    std::fs::write(nexus.home().join("web.cookies"), cookies).unwrap();
+    nexus.ok(&["start"]);
+    let web = Web::of(&nexus);
+    let cookie = format!("nexus_{}={old}", &digest(token.trim())[..8]);
+    assert_eq!(status(&web, &[("cookie", &cookie)]), 401);
+    let page = web.ask("GET", "/", &[("host", &web.address), ("cookie", &cookie)], "");
+    assert!(page.header("set-cookie").is_some_and(|set| set.contains("=;") && set.contains("Max-Age=0")), "{page:?}");
+    assert!(!nexus.home().join("web.cookies").exists());
 }
 
 #[test]
@@ -43,8 +178,8 @@ fn what_the_page_keeps_is_for_its_owner_alone() {
 
     let nexus = Nexus::with_gpus(NEXUS, 1);
     let web = Web::of(&nexus);
-    cookie(&web, &web.link).expect("a cookie");
-    for name in ["web.json", "web.token", "web.cookies"] {
+    web.enter(&web.link).expect("a key");
+    for name in ["web.json", "web.token", "web.browsers"] {
         let mode = std::fs::metadata(nexus.home().join(name)).expect(name).permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
@@ -54,7 +189,7 @@ fn what_the_page_keeps_is_for_its_owner_alone() {
 fn off_is_off_and_whoever_was_in_is_out() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     let web = Web::of(&nexus);
-    let cookie_of = cookie(&web, &web.link).expect("a cookie");
+    let browser = web.enter(&web.link).expect("a key");
     let said = nexus.run(&["web", "--off"]);
     assert_eq!(said.stderr, "the web page is off, and nobody is let in\n");
     assert!(std::net::TcpStream::connect(&web.address).is_err(), "somebody still listens");
@@ -64,7 +199,7 @@ fn off_is_off_and_whoever_was_in_is_out() {
     assert!(std::net::TcpStream::connect(&web.address).is_err(), "it came back");
     let port = web.address.rsplit(':').next().unwrap();
     nexus.ok(&["web", "--no-open", "--port", port]);
-    assert_eq!(status(&web, &[("cookie", &cookie_of)]), 401, "an old cookie lets in");
+    assert_eq!(status_of(&web, &browser), 401, "an old key lets in");
     assert_eq!(status(&web, &[("authorization", &format!("Bearer {}", web.token))]), 200);
 }
 
@@ -101,7 +236,7 @@ fn an_address_that_is_not_ours_leaves_the_page_where_it_was() {
 fn off_lets_nobody_in_even_if_the_page_was_not_served_since_the_start() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     let web = Web::of(&nexus);
-    let cookie_of = cookie(&web, &web.link).expect("a cookie");
+    let browser = web.enter(&web.link).expect("a key");
     nexus.ok(&["stop"]);
     let taken = std::net::TcpListener::bind(&web.address).unwrap();
     nexus.ok(&["start"]);
@@ -110,7 +245,7 @@ fn off_lets_nobody_in_even_if_the_page_was_not_served_since_the_start() {
     drop(taken);
     let port = web.address.rsplit(':').next().unwrap();
     nexus.ok(&["web", "--no-open", "--port", port]);
-    assert_eq!(status(&web, &[("cookie", &cookie_of)]), 401, "an old cookie lets in");
+    assert_eq!(status_of(&web, &browser), 401, "an old key lets in");
 }
 
 #[test]
@@ -130,4 +265,6 @@ fn nobody_lets_others_in_over_tcp() {
     let web = Web::of(&nexus);
     assert_eq!(web.get("/v1/web").status, 404);
     assert_eq!(web.post("/v1/web", &json!({ "expose": "0.0.0.0" })).status, 404);
+    assert_eq!(web.get("/v1/web/browsers").status, 404);
+    assert_eq!(web.post("/v1/web/keys", &json!({})).status, 401, "the token makes no keys of browsers");
 }

@@ -18,13 +18,13 @@ use nexus_api::screens::Screen;
 use nexus_api::service::{Gpu, GpuPast, Machine, OnGpus, Service, SimulatedGpus, Status, Stop};
 use nexus_api::sweeps::{NewSweep, Sweep, SweepPlanned, SweepQueued};
 use nexus_api::variables::{SetVariable, Variable};
-use nexus_api::web::{Web, WebOn};
+use nexus_api::web::{Browser, BrowserKeys, Proof, Web, WebOn};
 use nexus_api::why::Why;
 use utoipa::PartialSchema;
 use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Type};
 
 use super::operation::{JSON, Operation, delete, get, post, put};
-use crate::http::{edit, events, export, history, import, jobs, logs, report, service, service_log, sweeps};
+use crate::http::{edit, events, export, history, import, jobs, logs, report, service, service_log, sweeps, web};
 
 const JOB: &str = "The id of a job.";
 const NO_JOB: &str = "There is no such job.";
@@ -404,5 +404,20 @@ fn page() -> Vec<Operation> {
         delete("/v1/web", "turn_web_off", "Turns TCP and the page off; whoever was in is out")
             .about(ALONE)
             .answers::<Web>("Where the token is."),
+        get("/v1/web/browsers", "list_browsers", "Lists the browsers that were let in")
+            .about(ALONE)
+            .answers_list::<Browser>("The browsers."),
+        delete("/v1/web/browsers/{id}", "revoke_browser", "Forgets the keys of a browser and closes its connections")
+            .about(ALONE)
+            .of("id", "As in the list of browsers.")
+            .answers_done(),
+        get("/v1/web/proof", "prove", "Proves to a browser that this service made the browser's key")
+            .about("Answered without a token. What a browser does with it is in docs/web.md.")
+            .query::<web::ProofQuery>()
+            .answers::<Proof>("The proof, and what the browser answers to.")
+            .or(401, "The key is not known, or has ended."),
+        post("/v1/web/keys", "take_keys", "Gives a browser the keys that it lacks")
+            .about("For browsers alone, which show a session of a key.")
+            .answers::<BrowserKeys>("The keys."),
     ]
 }
