@@ -336,6 +336,14 @@ pub enum ExitStatus {
     MachineError {
         error: String,
     },
+    /// Another service holds the lock of this GPU: nothing of the run began.
+    GpuLocked {
+        uuid: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        user: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pid: Option<u32>,
+    },
     /// On a cluster: it was ended while it waited there.
     NeverBegan,
 }
@@ -364,6 +372,9 @@ impl ExitRecord {
                 return Outcome::StartError { error: error.clone(), code: *code };
             }
             ExitStatus::MachineError { error } => return Outcome::MachineError { error: error.clone() },
+            ExitStatus::GpuLocked { uuid, user, pid } => {
+                return Outcome::GpuLocked { uuid: uuid.clone(), user: user.clone(), pid: *pid };
+            }
             ExitStatus::NeverBegan => (None, None),
             ExitStatus::Exited { code } => (Some(*code), None),
             ExitStatus::Signaled { signal } => (None, Some(*signal)),
@@ -385,6 +396,17 @@ impl ExitRecord {
             (Cause::Own, None, signal) => Outcome::Signaled { signal: signal.unwrap_or(0) },
         }
     }
+}
+
+/// "GPU GPU-0f1e2d3c… is held by alice's nexus (pid 4312)"
+pub fn gpu_is_held(uuid: &str, user: Option<&str>, pid: Option<u32>) -> String {
+    /// Characters of a UUID that tell GPUs of a machine apart.
+    const SHORT_UUID: usize = 12;
+    let short: String = uuid.chars().take(SHORT_UUID).collect();
+    let more = if short.len() < uuid.len() { "…" } else { "" };
+    let user = user.map_or("another".into(), |user| format!("{user}'s"));
+    let pid = pid.map_or(String::new(), |pid| format!(" (pid {pid})"));
+    format!("GPU {short}{more} is held by {user} nexus{pid}")
 }
 
 /// What a run printed last, as short as a list can show it.

@@ -311,6 +311,14 @@ fn exit_records_mean_these_outcomes() {
         ("exit_timeout_oom", Outcome::TimedOut { code: Some(1), signal: None }),
         ("exit_start_error", Outcome::StartError { error: "no such program: pyton".into(), code: Some(127) }),
         ("exit_machine_error", Outcome::MachineError { error: "failed to fork: out of memory".into() }),
+        (
+            "exit_gpu_locked",
+            Outcome::GpuLocked {
+                uuid: "GPU-0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0".into(),
+                user: Some("alice".into()),
+                pid: Some(4312),
+            },
+        ),
     ];
     for (name, outcome) in table {
         assert_eq!(read::<ExitRecord>(name).outcome(), outcome, "{name}");

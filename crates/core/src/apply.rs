@@ -255,12 +255,27 @@ pub fn report(world: &mut World, report: Report, policy: &Policy, now: Time) -> 
         Report::Disk { .. } => vec![],
     };
     let has_ended = events.iter().any(|event| matches!(event, Event::RunEnded { .. }));
+    let locked = events.iter().find_map(|event| locked_gpu(world, event));
     let mut happened = record(world, events, now);
+    if let Some((machine, uuid)) = locked {
+        let read = machines::locked(world, machine, &uuid);
+        happened.extend(record(world, read.into_iter().collect(), now));
+    }
     if has_ended {
         let quarantined = machines::quarantined(world, policy, now);
         happened.extend(record(world, quarantined, now));
     }
     happened
+}
+
+/// The GPU that a run did not get, since another service holds its lock, and the machine it is in.
+fn locked_gpu(world: &World, event: &Event) -> Option<(MachineId, String)> {
+    match event {
+        Event::RunEnded { run, outcome: Outcome::GpuLocked { uuid, .. }, .. } => {
+            Some((world.run(*run)?.lease.machine, uuid.clone()))
+        }
+        _ => None,
+    }
 }
 
 /// The command with only those jobs that it fits now: for jobs named as a group, of which one may have
@@ -287,11 +302,13 @@ fn run_ended(world: &World, id: RunId, outcome: Outcome, at: Time, policy: &Poli
     let nobody_asked = run.stop.is_none();
     let next = if let (Outcome::MachineError { .. }, true) = (&outcome, nobody_asked) {
         let failures = job.retries.start_failures + 1;
-        (failures < policy.start_attempts).then(|| (Requeue::StartFailed, policy.wait_before_retry(failures)))
+        (failures < policy.start_attempts).then(|| (Requeue::StartFailed, Some(policy.wait_before_retry(failures))))
     } else if nobody_asked && outcome == Outcome::Preempted {
-        Some((Requeue::Preempted, policy.retry_wait))
+        Some((Requeue::Preempted, Some(policy.retry_wait)))
+    } else if let (Outcome::GpuLocked { .. }, true) = (&outcome, nobody_asked) {
+        Some((Requeue::GpuLocked, None))
     } else if nobody_asked && end.may_be_retried(&job.retries) && job.retries.used < job.retries.allowed {
-        Some((Requeue::Retry, policy.wait_before_retry(job.retries.used + 1)))
+        Some((Requeue::Retry, Some(policy.wait_before_retry(job.retries.used + 1))))
     } else {
         None
     };
@@ -299,7 +316,8 @@ fn run_ended(world: &World, id: RunId, outcome: Outcome, at: Time, policy: &Poli
     match next {
         Some((why, wait)) => {
             let raise = raise(world, job, run, &end);
-            events.push(Event::Requeued { job: job.id, why, not_before: Some(now.after(wait)), raise });
+            let not_before = wait.map(|wait| now.after(wait));
+            events.push(Event::Requeued { job: job.id, why, not_before, raise });
         }
         None if job.copies && end == End::Completed => events.push(Event::Copying { job: job.id, at }),
         None => {

@@ -221,4 +221,6 @@ pub enum Requeue {
     Retry,
     /// The machine failed to start it: no retry used.
     StartFailed,
+    /// Another service holds one of its GPUs: neither a retry nor a failed start is counted.
+    GpuLocked,
 }

@@ -149,7 +149,9 @@ impl End {
             Outcome::OutOfMemory { of: Memory::Gpu, .. } => End::Failed(Failure::GpuOom),
             Outcome::OutOfMemory { of: Memory::Host, .. } => End::Failed(Failure::HostOom),
             Outcome::StartError { .. } => End::Failed(Failure::StartError),
-            Outcome::MachineError { .. } => killed.unwrap_or(End::Failed(Failure::StartError)),
+            Outcome::MachineError { .. } | Outcome::GpuLocked { .. } => {
+                killed.unwrap_or(End::Failed(Failure::StartError))
+            }
             Outcome::Lost { .. } => killed.unwrap_or(End::Failed(Failure::Lost)),
             Outcome::Preempted => killed.unwrap_or(End::Failed(Failure::Preempted)),
             Outcome::Cancelled { .. } => killed.unwrap_or(End::Failed(Failure::Cancelled)),

@@ -143,6 +143,13 @@ pub enum Outcome {
     MachineError {
         error: String,
     },
+    /// Another nexus service holds the lock of one of its GPUs. Nothing of the run began, so it is no attempt: the job waits
+    /// at its place in the queue until the GPU is free. `user` and `pid` are the holder's, as far as they are known.
+    GpuLocked {
+        uuid: String,
+        user: Option<String>,
+        pid: Option<u32>,
+    },
     /// Its shim died, or the machine restarted.
     Lost {
         error: String,

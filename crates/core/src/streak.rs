@@ -66,6 +66,6 @@ fn may_be_of_the_machine(outcome: &Outcome) -> bool {
         Outcome::Lost { .. } | Outcome::OutOfMemory { of: Memory::Host, .. } => true,
         Outcome::OutOfMemory { of: Memory::Gpu, .. } | Outcome::TimedOut { .. } => false,
         Outcome::Stopped { .. } | Outcome::SessionClosed { .. } | Outcome::NeverStarted => false,
-        Outcome::Preempted | Outcome::Cancelled { .. } => false,
+        Outcome::Preempted | Outcome::Cancelled { .. } | Outcome::GpuLocked { .. } => false,
     }
 }

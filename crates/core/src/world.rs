@@ -363,6 +363,7 @@ impl World {
                     job.retries.start_failures = 0;
                 }
                 Requeue::StartFailed => job.retries.start_failures += 1,
+                Requeue::GpuLocked => {}
                 Requeue::Preempted => job.retries.start_failures = 0,
             }
         };

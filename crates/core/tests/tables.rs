@@ -47,6 +47,7 @@ fn an_outcome_and_who_asked_make_the_end() {
         (Outcome::SessionClosed { code: Some(0), signal: None },     closed.clone(),            closed),
         (Outcome::StartError { error: error(), code: Some(127) },    start_error.clone(),       start_error.clone()),
         (Outcome::MachineError { error: error() },                   start_error.clone(),       killed.clone()),
+        (Outcome::GpuLocked { uuid: error(), user: None, pid: None },start_error.clone(),       killed.clone()),
         (Outcome::Lost { error: error() },                           End::Failed(Failure::Lost), killed.clone()),
         (Outcome::Stopped { code: Some(0), signal: None },           exit(0),                   killed.clone()),
         (Outcome::Stopped { code: None, signal: Some(15) },          signal(15),                killed.clone()),

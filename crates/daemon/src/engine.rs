@@ -40,7 +40,6 @@ use nexus_core::decide::decide;
 use nexus_core::event::Event;
 use nexus_core::ids::{JobId, MachineId, RunId};
 use nexus_core::reconcile::{Effect, Seen, reconcile};
-use nexus_core::run::Outcome;
 use nexus_core::world::World;
 
 use crate::config::Config;
@@ -397,12 +396,13 @@ impl Engine {
         if let Report::NotStarted { run, ran } = &mut report {
             *ran = watch.missing.remove(run);
         }
-        if let Report::Ended { run, outcome: Outcome::MachineError { .. }, .. } = &report {
-            self.never_held(*run);
-        }
+        let locked = self.not_started(&report);
         watch.seen.report(&report);
         let policy = &self.specs.config.policy;
         turn.batch.events.extend(apply::report(&mut self.world, report, policy, clock::now()));
+        if let Some(machine) = locked {
+            self.look_at_gpus(machine, turn, watch);
+        }
     }
 
     /// Jobs that run keep what they were started with.

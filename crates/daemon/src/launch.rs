@@ -310,7 +310,7 @@ fn find_shell(name: &str) -> PathBuf {
 
 /// The submitter's environment, then what nobody can override.
 fn environment(run: RunId, lease: &Lease, visible: String, launch: &Launch) -> Environ {
-    let Launch { spec, env: open, secrets, dir, last_failure, hidden } = launch;
+    let Launch { spec, env: open, secrets, dir, last_failure, locked_starts, hidden } = launch;
     let mut env = Environ::default();
     let submitted = open.iter().filter(|(name, _)| !secrets.contains_key(*name)).chain(secrets);
     for (name, value) in submitted.filter(|(name, _)| !is_reserved(name)) {
@@ -326,7 +326,7 @@ fn environment(run: RunId, lease: &Lease, visible: String, launch: &Launch) -> E
     env.push("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
     env.push("NEXUS_JOB_ID", run.job.as_str());
     env.push("NEXUS_GPU_ID", &lease.gpus.to_string());
-    env.push("NEXUS_ATTEMPT", &run.number.to_string());
+    env.push("NEXUS_ATTEMPT", &run.number.saturating_sub(*locked_starts).to_string());
     env.push("NEXUS_RUN_DIR", &dir.to_string_lossy());
     // As it is declared, and in capitals, as such names mostly are.
     let capitals = spec.params.iter().map(|(name, value)| (name.to_ascii_uppercase(), value));
@@ -380,6 +380,7 @@ mod tests {
             secrets: Env::new(),
             dir: "/logs/job_abc".into(),
             last_failure: None,
+            locked_starts: 0,
             hidden: vec![],
         };
         let gpus_of = leased.iter().copied().collect();

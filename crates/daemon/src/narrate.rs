@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nexus_api::events::What;
 use nexus_api::jobs::State;
+use nexus_api::run_dir::gpu_is_held;
 use nexus_core::event::{Event, PausedBy, QueuePause, Requeue};
 use nexus_core::ids::{JobId, MachineId, SweepId};
 use nexus_core::job::{End, Failure, KillReason, State as Live};
@@ -144,6 +145,12 @@ impl Narrator {
     fn requeued(&mut self, job: JobId, why: Requeue, wait: u64, raise: Option<Raise>) -> String {
         let how = self.last.take().map(|(_, outcome)| failure(&outcome)).unwrap_or_default();
         let next = match why {
+            Requeue::GpuLocked => {
+                return format!(
+                    "Job {job} did not start on {}: {how}; it keeps its place in the queue",
+                    self.take_place(job)
+                );
+            }
             Requeue::Retry => "retry",
             Requeue::StartFailed => "next try to start it",
             Requeue::Preempted => "next run after its preemption",
@@ -268,6 +275,7 @@ fn failure(outcome: &Outcome) -> String {
             }
         }
         Outcome::StartError { error, .. } | Outcome::MachineError { error } => format!("start-error: {error}"),
+        Outcome::GpuLocked { uuid, user, pid } => gpu_is_held(uuid, user.as_deref(), *pid),
         Outcome::Lost { error } => format!("lost: {error}"),
         Outcome::Preempted => "preempted".into(),
         Outcome::Cancelled { .. } => "cancelled in the cluster".into(),

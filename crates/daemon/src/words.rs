@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nexus_api::amount::{GpuAmount, Vram as VramWord};
 use nexus_api::jobs::{GpusMissing, JobSpec, RetryOn, RunOutcome, State, Waiting as WaitingWord};
+use nexus_api::run_dir::gpu_is_held;
 use nexus_api::values;
 use nexus_core::event::{Needs, QueuePause};
 use nexus_core::free::GpuCount;
@@ -31,6 +32,9 @@ pub const FAILURES: &[&str] = &[
     "session-closed",
 ];
 pub const KILLS: &[&str] = &["user", "removed", "stopped"];
+
+/// Outcome of a run that never began, since another service held its GPU: no end of its job.
+pub const GPU_LOCKED: &str = "gpu-locked";
 
 /// State and reason of an ended job.
 pub fn end(end: &End) -> (State, Option<&'static str>) {
@@ -73,7 +77,7 @@ pub fn exit_of(outcome: &Outcome) -> (Option<i32>, Option<i32>) {
         | Outcome::OutOfMemory { code, signal, .. }
         | Outcome::SessionClosed { code, signal } => (*code, *signal),
         Outcome::StartError { code, .. } => (*code, None),
-        Outcome::MachineError { .. } | Outcome::Lost { .. } => (None, None),
+        Outcome::MachineError { .. } | Outcome::Lost { .. } | Outcome::GpuLocked { .. } => (None, None),
         Outcome::Cancelled { code, signal } => (*code, *signal),
         Outcome::Preempted | Outcome::NeverStarted => (None, None),
     }
@@ -86,8 +90,12 @@ pub fn run_outcome(outcome: &Outcome, stop: Option<StopCause>) -> RunOutcome {
         Outcome::StartError { error, .. } | Outcome::MachineError { error } | Outcome::Lost { error } => {
             Some(error.clone())
         }
+        Outcome::GpuLocked { uuid, user, pid } => Some(gpu_is_held(uuid, user.as_deref(), *pid)),
         _ => None,
     };
+    if let (Outcome::GpuLocked { .. }, None) = (outcome, stop) {
+        return RunOutcome { word: GPU_LOCKED.into(), exit_code, signal, error };
+    }
     RunOutcome { word: reason.unwrap_or(state.word()).to_string(), exit_code, signal, error }
 }
 

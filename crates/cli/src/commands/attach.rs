@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Zoned;
 use nexus_api::jobs::{Job, State};
-use nexus_api::run_dir::{Cause, ExitRecord, ExitStatus, Oom};
+use nexus_api::run_dir::{Cause, ExitRecord, ExitStatus, Oom, gpu_is_held};
 use tokio::time::{Instant, sleep};
 
 use crate::app::App;
@@ -124,6 +124,7 @@ fn in_short(record: &ExitRecord) -> String {
         ExitStatus::Exited { code } => format!("exit {code}"),
         ExitStatus::Signaled { signal } => signals::described(*signal),
         ExitStatus::StartError { error, .. } | ExitStatus::MachineError { error } => error.clone(),
+        ExitStatus::GpuLocked { uuid, user, pid } => gpu_is_held(uuid, user.as_deref(), *pid),
         ExitStatus::NeverBegan => "it never began".into(),
     };
     match record.cause {

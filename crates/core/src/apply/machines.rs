@@ -6,7 +6,7 @@ use super::Refusal;
 use crate::event::Event;
 use crate::ids::{ClassId, JobId, MachineId};
 use crate::job::{End, State};
-use crate::machine::{Quarantine, SetUp, Standing};
+use crate::machine::{Obstacle, Quarantine, SetUp, Standing};
 use crate::policy::Policy;
 use crate::run::{Outcome, Run, StopCause};
 use crate::streak::Streak;
@@ -19,6 +19,14 @@ pub fn add(world: &World, machine: MachineId, standing: Standing) -> Vec<Event> 
         true => vec![],
         false => vec![Event::MachineAdded { machine, standing }],
     }
+}
+
+/// The machine with this GPU locked by another service, until a reading says otherwise; none if it takes no job already.
+pub fn locked(world: &World, machine: MachineId, uuid: &str) -> Option<Event> {
+    let mut read = world.machines().find(|known| known.id == machine)?.clone();
+    let gpu = read.gpus.iter_mut().find(|gpu| gpu.uuid == uuid && gpu.obstacle.is_none())?;
+    gpu.obstacle = Some(Obstacle::Locked);
+    Some(Event::MachineRead(read))
 }
 
 pub fn moved(world: &World, machines: &[MachineId], class: Option<ClassId>) -> Result<Vec<Event>, Refusal> {

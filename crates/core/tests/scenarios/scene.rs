@@ -254,6 +254,7 @@ impl Scene {
             "end" => typed::outcome(&rest[1..]),
             "lost" => Outcome::Lost { error: error() },
             "start-error" => Outcome::StartError { error: error(), code: None },
+            "gpu-locked" => Outcome::GpuLocked { uuid: format!("GPU-{}", rest.get(1)?), user: None, pid: None },
             "machine-error" => Outcome::MachineError { error: error() },
             _ => return None,
         };

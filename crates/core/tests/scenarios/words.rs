@@ -33,6 +33,7 @@ pub fn event(event: &Event, now: Time) -> String {
         Event::Requeued { job, why, not_before, raise } => {
             let why = match why {
                 Requeue::Retry => "a retry",
+                Requeue::GpuLocked => "its GPU is locked, no start counted",
                 Requeue::StartFailed => "the start failed, no retry used",
                 Requeue::Preempted => "preempted, no retry used",
             };
@@ -246,6 +247,7 @@ fn outcome(outcome: &Outcome) -> String {
         Outcome::OutOfMemory { of: Memory::Host, .. } => "out of memory".into(),
         Outcome::SessionClosed { .. } => "its session was closed".into(),
         Outcome::StartError { .. } => "its command could not start".into(),
+        Outcome::GpuLocked { uuid, .. } => format!("another service holds {uuid}"),
         Outcome::MachineError { .. } => "the machine could not start it".into(),
         Outcome::Lost { error } => format!("lost, {error}"),
         Outcome::Preempted => "preempted".into(),

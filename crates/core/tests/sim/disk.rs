@@ -248,6 +248,7 @@ impl Disk {
                 job.retries.start_failures = 0;
             }
             Requeue::StartFailed => job.retries.start_failures += 1,
+            Requeue::GpuLocked => {}
             Requeue::Preempted => job.retries.start_failures = 0,
         }
     }

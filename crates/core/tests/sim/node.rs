@@ -10,6 +10,7 @@ use nexus_core::run::{Lease, Memory, Outcome};
 use nexus_core::time::Time;
 
 use crate::chance::Chance;
+use crate::hardware::uuid;
 use crate::ledger::Ledger;
 
 /// When a living process ends and how, unless it is asked to end earlier.
@@ -47,11 +48,14 @@ pub struct Node {
     /// Whether anything goes wrong.
     pub faults: bool,
     one_start_fails_in: u64,
+    /// One of so many starts finds a GPU locked by another service.
+    one_lock_fails_in: u64,
 }
 
 impl Node {
     pub fn new(faults: bool, chance: &mut Chance) -> Node {
-        Node { faults, one_start_fails_in: chance.pick(&[2, 10, 50]), ..Node::default() }
+        let (one_start_fails_in, one_lock_fails_in) = (chance.pick(&[2, 10, 50]), chance.pick(&[2, 10, 50]));
+        Node { faults, one_start_fails_in, one_lock_fails_in, ..Node::default() }
     }
 
     pub fn act(&mut self, effect: &Effect, chance: &mut Chance, now: Time) {
@@ -155,6 +159,11 @@ impl Node {
         let machine = host(&lease);
         if self.faults && chance.one_in(self.one_start_fails_in) {
             let outcome = Outcome::MachineError { error: "no room for the fork".into() };
+            self.never_begins(run, machine, outcome, chance, now);
+            return None;
+        }
+        if let Some(index) = lease.gpus.iter().next().filter(|_| self.faults && chance.one_in(self.one_lock_fails_in)) {
+            let outcome = Outcome::GpuLocked { uuid: uuid(index), user: None, pid: None };
             self.never_begins(run, machine, outcome, chance, now);
             return None;
         }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use nexus_core::event::{Event, Needs, Parent, QueuePause, Requeue};
 use nexus_core::ids::{JobId, MachineId, RunId};
 use nexus_core::job::{End, Failure, Job, KillReason, State};
-use nexus_core::machine::Machine;
+use nexus_core::machine::{Machine, Obstacle};
 use nexus_core::request::Raise;
 use nexus_core::run::{Memory, Outcome, Phase, Run, StopCause};
 use nexus_core::time::Time;
@@ -219,6 +219,9 @@ impl Rules {
         let lease = current.lease.clone();
         let read = self.reads.get_mut(&lease.machine).into_iter().flat_map(|read| &mut read.gpus);
         for gpu in read.filter(|gpu| lease.gpus.contains(gpu.index)) {
+            if matches!(outcome, Outcome::GpuLocked { uuid, .. } if *uuid == gpu.uuid) {
+                gpu.obstacle = gpu.obstacle.or(Some(Obstacle::Locked));
+            }
             let had = gpu.used.iter().find(|(job, _)| *job == run.job).map_or(0, |(_, mib)| u64::from(*mib));
             gpu.free_mib = (gpu.free_mib + had).min(gpu.memory_mib);
             gpu.used.retain(|(job, _)| *job != run.job);
@@ -258,6 +261,9 @@ impl Rules {
                 assert!(matches!(outcome, Outcome::MachineError { .. }), "{outcome:?}, and yet no retry is used");
                 assert!(*failed_starts < 5, "{job} failed to start {failed_starts} times and is tried again");
             }
+            Requeue::GpuLocked => {
+                assert!(matches!(outcome, Outcome::GpuLocked { .. }), "{outcome:?}, and yet no start is counted");
+            }
             Requeue::Preempted => {
                 *failed_starts = 0;
                 assert_eq!(*outcome, Outcome::Preempted, "yet no retry is used");
@@ -286,6 +292,8 @@ impl Rules {
                 assert!(!record.copies || *end != End::Completed, "{job} ended before its results were copied");
                 let (used, allowed) = self.retries[&job];
                 let covered = is_covered(end, record.retries.on_timeout) && run.stop.is_none();
+                let was_locked = matches!(outcome, Outcome::GpuLocked { .. }) && run.stop.is_none();
+                assert!(!was_locked, "{job} ended as {end:?} for a lock that another service held");
                 let started = !matches!(outcome, Outcome::MachineError { .. });
                 assert!(
                     !(covered && started && used < allowed),
@@ -349,7 +357,9 @@ fn true_end(outcome: &Outcome, asked: Option<StopCause>) -> End {
         (Outcome::OutOfMemory { of: Memory::Gpu, .. }, _) => End::Failed(Failure::GpuOom),
         (Outcome::OutOfMemory { of: Memory::Host, .. }, _) => End::Failed(Failure::HostOom),
         (Outcome::SessionClosed { .. }, _) => End::Failed(Failure::SessionClosed),
-        (Outcome::StartError { .. }, _) | (Outcome::MachineError { .. }, None) => End::Failed(Failure::StartError),
+        (Outcome::StartError { .. }, _) | (Outcome::MachineError { .. } | Outcome::GpuLocked { .. }, None) => {
+            End::Failed(Failure::StartError)
+        }
         (Outcome::Lost { .. }, None) => End::Failed(Failure::Lost),
         (Outcome::Preempted, None) => End::Failed(Failure::Preempted),
         (Outcome::Cancelled { .. }, None) => End::Failed(Failure::Cancelled),

@@ -8,10 +8,10 @@ use nexus_api::problem::Problem;
 use nexus_api::run_dir::{of_run, run_of};
 use nexus_core::apply::{self, Command, Report};
 use nexus_core::event::Event;
-use nexus_core::ids::{JobId, MachineId, RunId};
+use nexus_core::ids::{JobId, MachineId};
 use nexus_core::request::GpuSet;
 use nexus_core::run::{Outcome, Phase, Run};
-use nexus_node::gpu::Reading;
+use nexus_node::gpu::{LockHolder, Reading};
 use nexus_node::line::ToNode;
 
 use super::{Engine, Message, Turn, Watch};
@@ -80,6 +80,7 @@ impl Engine {
 
     pub(super) fn simulate_gpus(&mut self, count: u16, turn: &mut Turn, watch: &mut Watch) {
         self.pool.local_mut().gpus.simulate(count);
+        self.pool.local_mut().gpus.awaits_no_lock();
         self.watch_gpus();
         self.look_at_gpus(MachineId::LOCAL, turn, watch);
         turn.batch.meta.push(("simulated_gpus", count.to_string()));
@@ -120,6 +121,13 @@ impl Engine {
         let place = if machine == MachineId::LOCAL { String::new() } else { format!("{}: ", member.name) };
         turn.lines.extend(look.lines.into_iter().map(|line| Line { text: format!("{place}{}", line.text), ..line }));
         member.machine = look.machine.clone();
+        if let Some(uuids) = member.gpus.locks_to_await().cloned() {
+            match (&member.backend, &self.watched) {
+                (Backend::Local(_), Some(watched)) => watched.watcher.await_locks(uuids),
+                (Backend::Ssh(remote), _) => remote.send(&ToNode::AwaitLocks { uuids }),
+                _ => {}
+            }
+        }
         self.report(Report::Machine(look.machine), turn, watch);
     }
 
@@ -165,7 +173,8 @@ impl Engine {
         if outcomes().next().is_none() {
             return;
         }
-        let refused = outcomes().any(|outcome| matches!(outcome, Outcome::MachineError { .. }));
+        let refused =
+            outcomes().any(|outcome| matches!(outcome, Outcome::MachineError { .. } | Outcome::GpuLocked { .. }));
         for member in self.pool.members.values() {
             if refused || member.machine.gpus.iter().any(|gpu| gpu.obstacle.is_some()) {
                 self.look_now(member);
@@ -186,12 +195,19 @@ impl Engine {
         }
     }
 
-    /// A run could not start: what was seen on its GPUs meanwhile is not its own.
-    pub(super) fn never_held(&mut self, run: RunId) {
-        let Some(lease) = self.world.run(run).map(|run| run.lease.clone()) else { return };
-        if let Some(member) = self.pool.members.get_mut(&lease.machine) {
-            member.gpus.never_held(lease.gpus);
+    /// A run could not start: what was seen on its GPUs meanwhile is not its own. Returns the machine whose GPU turned out
+    /// to be locked by another service.
+    pub(super) fn not_started(&mut self, report: &Report) -> Option<MachineId> {
+        let Report::Ended { run, outcome, .. } = report else { return None };
+        if !matches!(outcome, Outcome::MachineError { .. } | Outcome::GpuLocked { .. }) {
+            return None;
         }
+        let lease = self.world.run(*run)?.lease.clone();
+        let member = self.pool.members.get_mut(&lease.machine)?;
+        member.gpus.never_held(lease.gpus);
+        let Outcome::GpuLocked { uuid, user, pid } = outcome else { return None };
+        member.gpus.locked(uuid.clone(), LockHolder { pid: *pid, user: user.clone() });
+        Some(lease.machine)
     }
 
     fn held_gpus(&self, machine: MachineId) -> GpuSet {

@@ -329,6 +329,7 @@ impl Engine {
         member.machine.cpus = hello.cpus;
         member.machine.ram_mib = hello.ram_mib;
         member.poll = None;
+        member.gpus.awaits_no_lock();
         let simulated = member.gpus.are_simulated();
         member.line = LineState::Up { hello, round_trip, since: clock::now() };
         // Without its GPUs it is only half there: the first reading follows at once; so for a cluster.

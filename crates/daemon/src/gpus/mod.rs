@@ -6,14 +6,14 @@
 mod change;
 mod sight;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use nexus_api::service::{self, Obstacle as Shown};
 use nexus_core::ids::{JobId, MachineId};
 use nexus_core::machine::{Gpu, Machine, Obstacle, Sharing};
 use nexus_core::request::{GpuSet, MAX_GPUS};
-use nexus_node::gpu::{GpuSeen, GpuState, Reading, Source, Vitals};
+use nexus_node::gpu::{GpuSeen, GpuState, LockHolder, Reading, Source, Vitals};
 
 use crate::config::GpuConfig;
 use crate::service_log::Line;
@@ -40,6 +40,10 @@ pub struct Gpus {
     /// show for a moment after their end.
     held_then: GpuSet,
     held_lately: GpuSet,
+    /// Locks that a run of ours found held since the last reading, by UUID.
+    locked: BTreeMap<String, LockHolder>,
+    /// GPUs that other services hold, as those who read GPUs were told last.
+    awaited: BTreeSet<String>,
     /// As clients see them, but for what the World knows; None until they were found.
     shown: Option<Vec<service::Gpu>>,
     told_error: bool,
@@ -63,6 +67,8 @@ impl Gpus {
             was_read: false,
             held_then: GpuSet::EMPTY,
             held_lately: GpuSet::EMPTY,
+            locked: BTreeMap::new(),
+            awaited: BTreeSet::new(),
             shown: None,
             told_error: false,
         }
@@ -87,6 +93,7 @@ impl Gpus {
     pub fn take(&mut self, reading: Reading, held: GpuSet) {
         self.held_lately = self.held_then.union(held);
         self.held_then = held;
+        self.locked.clear();
         let missing = |gpu: &GpuSeen| reading.gpus.iter().all(|seen| seen.uuid != gpu.uuid && seen.index != gpu.index);
         let lost = |gpu: GpuSeen| match &reading.error {
             Some(error) => Some(GpuSeen { state: GpuState::Unreadable { error: error.clone() }, ..gpu }),
@@ -110,6 +117,24 @@ impl Gpus {
         (self.held_then, self.held_lately) = (self.held_then.minus(gpus), self.held_lately.minus(gpus));
     }
 
+    /// A run of ours found this GPU locked: that holds until the next reading, which looks at all locks.
+    pub fn locked(&mut self, uuid: String, holder: LockHolder) {
+        self.locked.insert(uuid, holder);
+    }
+
+    /// GPUs that other services hold, by UUID, if these are others than at the last call.
+    pub fn locks_to_await(&mut self) -> Option<&BTreeSet<String>> {
+        let locked = |gpu: &&service::Gpu| matches!(gpu.obstacle, Some(Shown::Locked { .. }));
+        let awaited = self.all_shown().iter().filter(locked).map(|gpu| gpu.uuid.clone()).collect();
+        let before = std::mem::replace(&mut self.awaited, awaited);
+        (before != self.awaited).then_some(&self.awaited)
+    }
+
+    /// Somebody else reads the GPUs from now on, who was told nothing.
+    pub fn awaits_no_lock(&mut self) {
+        self.awaited.clear();
+    }
+
     /// The machine as the last reading and the settings make it of what it was `before`. `held` are the GPUs that runs of this service hold
     /// now, `job_of` knows which job's a run directory is.
     pub fn look(
@@ -119,7 +144,7 @@ impl Gpus {
         held: GpuSet,
         job_of: &dyn Fn(&Path) -> Option<JobId>,
     ) -> Look {
-        let around = Around { config, ours: self.held_lately.union(held), job_of };
+        let around = Around { config, ours: self.held_lately.union(held), locked: &self.locked, job_of };
         let shown: Vec<service::Gpu> = match self.simulated {
             0 => self.seen.iter().map(|seen| sight::of(seen, &around)).collect(),
             count => (0..count).map(|index| simulated(index, &around)).collect(),

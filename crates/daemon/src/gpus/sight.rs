@@ -1,11 +1,12 @@
 //! What a reading of a GPU means: whose its processes are, and what keeps jobs off it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use nexus_api::service::{Gpu, GpuProcess, Obstacle};
 use nexus_core::ids::JobId;
 use nexus_core::request::GpuSet;
-use nexus_node::gpu::{self as node, GpuSeen, GpuState, Vitals};
+use nexus_node::gpu::{self as node, GpuSeen, GpuState, LockHolder, Vitals};
 
 use crate::config::{GpuConfig, GpuUse};
 
@@ -14,6 +15,8 @@ pub struct Around<'a> {
     pub config: &'a GpuConfig,
     /// GPUs that runs of this service hold, or held a moment ago.
     pub ours: GpuSet,
+    /// Locks that runs of this service found held since the last reading, by UUID.
+    pub locked: &'a BTreeMap<String, LockHolder>,
     /// The job of this service whose run directory it is.
     pub job_of: &'a dyn Fn(&Path) -> Option<JobId>,
 }
@@ -56,7 +59,8 @@ fn obstacle(seen: &GpuSeen, processes: &[GpuProcess], around: &Around) -> Option
         GpuState::Unreadable { error } => return Some(Obstacle::Unreadable { error: error.clone() }),
         GpuState::Read(vitals) => vitals,
     };
-    if let Some(holder) = vitals.lock.as_ref().filter(|_| !around.ours.contains(seen.index)) {
+    let lock = around.locked.get(&seen.uuid).or(vitals.lock.as_ref());
+    if let Some(holder) = lock.filter(|_| !around.ours.contains(seen.index)) {
         return Some(Obstacle::Locked { user: holder.user.clone(), pid: holder.pid });
     }
     let pids: Vec<u32> = processes.iter().filter(|process| process.foreign).map(|process| process.pid).collect();

@@ -36,6 +36,8 @@ pub struct Launch {
     pub dir: PathBuf,
     /// How the run before this one ended.
     pub last_failure: Option<String>,
+    /// Runs before it that found a GPU locked by another service: no attempts of the job.
+    pub locked_starts: u32,
     /// Its variables, with the values of now.
     pub hidden: Vec<Hidden>,
 }
@@ -281,24 +283,27 @@ impl Store {
     }
 
     fn read_launch(&mut self, run: RunId, logs: &Path) -> Result<Option<Launch>, StoreError> {
-        type Found = (StoredSpec, i64, Option<String>, Option<String>, Option<String>);
+        type Found = (StoredSpec, i64, Option<String>, Option<String>, u32, Option<String>);
         let specs = &mut self.specs;
         let row: Option<Found> = self
             .db
             .prepare_cached(
                 "SELECT spec, shared, env, (SELECT data FROM secrets WHERE n = jobs.secrets),
-                        (SELECT outcome FROM runs WHERE runs.n = jobs.n AND number = ?2 - 1), runs.dir
+                        (SELECT outcome FROM runs WHERE runs.n = jobs.n AND number < ?2
+                             AND json_extract(outcome, '$.word') IS NOT 'gpu-locked' ORDER BY number DESC LIMIT 1),
+                        (SELECT count(*) FROM runs WHERE runs.n = jobs.n AND number < ?2
+                             AND json_extract(outcome, '$.word') = 'gpu-locked'), runs.dir
                  FROM jobs LEFT JOIN runs ON runs.n = jobs.n AND runs.number = ?2 WHERE id = ?1",
             )
             .and_then(|mut statement| {
                 let found = |row: &Row| {
                     let spec = specs.of_row(&self.db, row, 0, 1)?;
-                    Ok((spec, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
+                    Ok((spec, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?))
                 };
                 statement.query_row(params![run.job.as_str(), run.number], found).optional()
             })
             .map_err(|source| StoreError::Read { path: self.path.clone(), source })?;
-        let Some((stored, env_number, secrets, last_outcome, dir)) = row else { return Ok(None) };
+        let Some((stored, env_number, secrets, last_outcome, locked_starts, dir)) = row else { return Ok(None) };
         let decode = |source| StoreError::Decode { path: self.path.clone(), source };
         let secrets = match secrets {
             Some(text) => serde_json::from_str(&text).map_err(decode)?,
@@ -315,7 +320,7 @@ impl Store {
         };
         let spec = stored.spec;
         let dir = dir.map_or_else(|| of_run(logs, run.job.as_str(), run.number), PathBuf::from);
-        Ok(Some(Launch { spec, env, secrets, dir, last_failure, hidden }))
+        Ok(Some(Launch { spec, env, secrets, dir, last_failure, locked_starts, hidden }))
     }
 
     /// What was read for runs that may not be.

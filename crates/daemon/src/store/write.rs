@@ -374,6 +374,7 @@ impl<'a> Writer<'a> {
         let (retries, failures) = match why {
             Requeue::Retry => (1, "0"),
             Requeue::StartFailed => (0, "start_failures + 1"),
+            Requeue::GpuLocked => (0, "start_failures"),
             Requeue::Preempted => (0, "0"),
         };
         let sql = format!(

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use nexus_api::run_dir::gpu_is_held;
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RenameFlags, Stat};
 use rustix::fs::{fchmod, flock, fstat, linkat, mkdirat, openat, renameat_with, statat, unlinkat};
 use rustix::io::Errno;
@@ -33,6 +34,9 @@ const PATIENCE: Duration = Duration::from_millis(100);
 const LOOKS: usize = 3;
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
+/// Shortest time between two waits for the same lock.
+const FREE_AGAIN: Duration = Duration::from_millis(5);
+
 /// How often the kernel's list is read for a lock that may have been left out of it, and how long a list is all there:
 /// a line less than the smallest page.
 const READS: usize = 4;
@@ -40,9 +44,6 @@ const SURELY_ONE_PAGE: usize = 4096 - 256;
 
 /// How often a lock file that was removed before it could be locked is made again.
 const ATTEMPTS: usize = 10;
-
-/// Characters of a UUID that tell GPUs of a machine apart.
-const SHORT_UUID: usize = 12;
 
 /// Where GPUs are locked.
 #[derive(Clone, Debug)]
@@ -97,13 +98,7 @@ impl Held {
 
 impl fmt::Display for Taken {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        let short: String = self.uuid.chars().take(SHORT_UUID).collect();
-        let more = if short.len() < self.uuid.len() { "…" } else { "" };
-        match &self.holder.user {
-            Some(user) => write!(out, "GPU {short}{more} is held by {user}'s nexus")?,
-            None => write!(out, "GPU {short}{more} is held by another nexus")?,
-        }
-        self.holder.pid.map_or(Ok(()), |pid| write!(out, " (pid {pid})"))
+        out.write_str(&gpu_is_held(&self.uuid, self.holder.user.as_deref(), self.holder.pid))
     }
 }
 
@@ -158,8 +153,7 @@ impl Locks {
     /// [`Locks::hold`].
     pub fn holder(&self, uuid: &str) -> Option<LockHolder> {
         let folder = self.open_folder().ok()?;
-        let file = open_file(&folder, &file_name(uuid)).ok()?;
-        let stat = fstat(&file).ok()?;
+        let (file, stat) = self.open_lock(&folder, &file_name(uuid)).ok()?;
         let locks = list_with(&stat, read_locks);
         // In another pid namespace than the first the list leaves out what processes elsewhere hold.
         let whole = locks.as_deref().filter(|_| processes::are_all_seen());
@@ -171,23 +165,30 @@ impl Locks {
         Some(LockHolder { pid, user: pid.and_then(owners::user_of) })
     }
 
+    /// Returns when the lock of this GPU could be had for an instant, or at once where there is no such lock. Others have patience
+    /// for that instant.
+    pub fn wait_until_free(&self, uuid: &str) {
+        // A holder that lets go and takes it again all the time must not keep a processor busy.
+        std::thread::sleep(FREE_AGAIN);
+        let opened = self.open_folder().and_then(|folder| self.open_lock(&folder, &file_name(uuid)));
+        let Ok((file, _)) = opened else { return };
+        while flock(&file, FlockOperation::LockExclusive) == Err(Errno::INTR) {}
+        // Before the file is closed: others wait for it.
+        let _ = flock(&file, FlockOperation::Unlock);
+    }
+
     /// `None` if another has it.
     fn lock(&self, folder: &File, uuid: &str, how: Hold) -> Result<Option<File>, Unusable> {
         let name = file_name(uuid);
-        let path = || self.folder.join(&name);
-        let unusable = |source: io::Error| Unusable::File { path: path(), source };
+        let unusable = |source: io::Error| Unusable::File { path: self.folder.join(&name), source };
         for _ in 0..ATTEMPTS {
-            let file = match open_file(folder, &name) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let (file, stat) = match self.open_lock(folder, &name) {
+                Err(Unusable::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                     make_file(folder, &name).map_err(unusable)?;
                     continue;
                 }
-                other => other.map_err(unusable)?,
+                other => other?,
             };
-            let stat = fstat(&file).map_err(|errno| unusable(errno.into()))?;
-            if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-                return Err(Unusable::NoFile { path: path() });
-            }
             if !wait_for_lock(&file, how).map_err(unusable)? {
                 return Ok(None);
             }
@@ -198,6 +199,17 @@ impl Locks {
             }
         }
         Err(unusable(io::Error::other("it is removed again and again")))
+    }
+
+    /// Opens a lock file that is there, if it is an ordinary one. Never blocks, whatever somebody put there.
+    fn open_lock(&self, folder: &File, name: &str) -> Result<(File, Stat), Unusable> {
+        let path = || self.folder.join(name);
+        let file = open_file(folder, name).map_err(|source| Unusable::File { path: path(), source })?;
+        let stat = fstat(&file).map_err(|errno| Unusable::File { path: path(), source: errno.into() })?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok((file, stat)),
+            _ => Err(Unusable::NoFile { path: path() }),
+        }
     }
 
     fn open_or_make_folder(&self) -> Result<File, Unusable> {

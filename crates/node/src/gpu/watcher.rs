@@ -7,7 +7,7 @@
 //!              └── fails ──> nvidia-smi <── library fails ──┘
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::combine::{self, Answer};
 use super::locks::Locks;
 use super::nvml::{CardRead, Fault, Library, Trouble};
 use super::smi::{self, SmiRead};
-use super::{Reading, Source};
+use super::{GpuSeen, GpuState, Reading, Source};
 
 const LIBRARY: &str = "libnvidia-ml.so.1";
 pub const LIBRARY_VARIABLE: &str = "NEXUS_NVML";
@@ -89,6 +89,8 @@ impl Watcher {
             late: Came::default(),
             last: None,
             look_again: false,
+            locked: BTreeSet::new(),
+            awaited: BTreeSet::new(),
         };
         let thread = thread::Builder::new().name("gpu-watcher".into()).spawn(move || looker.run(&sink));
         // A machine that cannot start one thread more has no GPUs to watch: nothing else of the service would run.
@@ -98,6 +100,11 @@ impl Watcher {
     pub fn set_poll(&self, poll: Duration) {
         // The thread lives as long as this.
         let _ = self.messages.send(Message::Poll(poll));
+    }
+
+    /// Looks as soon as one of these GPUs, which other services hold, is free. Replaces the GPUs named before.
+    pub fn await_locks(&self, uuids: BTreeSet<String>) {
+        let _ = self.messages.send(Message::AwaitLocks(uuids));
     }
 
     /// Looks at once, or as soon as the look that is on its way has ended.
@@ -119,6 +126,9 @@ impl Drop for Watcher {
 enum Message {
     Poll(Duration),
     Look,
+    AwaitLocks(BTreeSet<String>),
+    /// Its lock could be had for an instant.
+    LockFree(String),
     Stop,
     Done(Outcome),
 }
@@ -196,6 +206,9 @@ struct Looker {
     late: Came,
     last: Option<Reading>,
     look_again: bool,
+    /// GPUs that other services hold, by UUID; and those for whose lock a thread waits.
+    locked: BTreeSet<String>,
+    awaited: BTreeSet<String>,
 }
 
 impl Looker {
@@ -203,6 +216,7 @@ impl Looker {
         loop {
             let begun = Instant::now();
             let Ok(reading) = self.look() else { return };
+            self.await_locks_again(&reading);
             self.last = Some(reading.clone());
             sink(reading);
             if self.rest(begun).is_err() {
@@ -232,10 +246,45 @@ impl Looker {
         match message {
             Message::Poll(poll) => self.poll = poll,
             Message::Look => self.look_again = true,
+            Message::AwaitLocks(uuids) => {
+                uuids.iter().for_each(|uuid| self.await_lock(uuid));
+                self.locked = uuids;
+            }
+            Message::LockFree(uuid) => {
+                self.awaited.remove(&uuid);
+                self.look_again |= self.locked.contains(&uuid);
+            }
             Message::Done(outcome) => self.come_late(outcome),
             Message::Stop => return Err(Stopped),
         }
         Ok(())
+    }
+
+    /// Waits for a lock on a thread of its own: the kernel tells nobody else that a lock is free. Where there is no thread to be
+    /// had, the next poll sees it.
+    fn await_lock(&mut self, uuid: &str) {
+        if self.awaited.contains(uuid) {
+            return;
+        }
+        let (drivers, done, awaited) = (Arc::clone(&self.drivers), self.own.clone(), uuid.to_owned());
+        let wait = move || {
+            drivers.locks.wait_until_free(&awaited);
+            // Nobody listens any more when the watcher is dropped.
+            let _ = done.send(Message::LockFree(awaited));
+        };
+        if thread::Builder::new().name("gpu-lock".into()).spawn(wait).is_ok() {
+            self.awaited.insert(uuid.to_owned());
+        }
+    }
+
+    /// Somebody else may have taken a GPU that was free for a moment.
+    fn await_locks_again(&mut self, reading: &Reading) {
+        let is_held = |gpu: &&GpuSeen| matches!(&gpu.state, GpuState::Read(vitals) if vitals.lock.is_some());
+        for gpu in reading.gpus.iter().filter(is_held) {
+            if self.locked.contains(&gpu.uuid) {
+                self.await_lock(&gpu.uuid);
+            }
+        }
     }
 
     fn come_late(&mut self, outcome: Outcome) {

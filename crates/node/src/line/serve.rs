@@ -320,6 +320,11 @@ impl Shared {
                     }
                 }
             }
+            ToNode::AwaitLocks { uuids } => {
+                if let Some(watcher) = &self.watcher {
+                    watcher.await_locks(uuids);
+                }
+            }
             ToNode::Ping { at_ms: asked_at_ms } => {
                 let pong = FromNode::Pong { asked_at_ms, at_ms: about::now_ms() };
                 self.outgoing.send(frames::message(&pong)?).map_err(|_| invalid("it takes no answers".into()))?;

@@ -1,6 +1,7 @@
 //! What service and node say to each other on the line. Both ends are the very same build of nexus, so this needs no
 //! number and no past: it may change in every release.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use nexus_api::run_dir::{RunSpec, Said};
@@ -36,6 +37,10 @@ pub enum ToNode {
     Poll {
         every_ms: u64,
         now: bool,
+    },
+    /// Look at the GPUs as soon as one of these, which other services hold, is free. Replaces the GPUs named before.
+    AwaitLocks {
+        uuids: BTreeSet<String>,
     },
     /// The content that was asked for is in [`part_of`] its name; or could not be sent.
     CodeSent {

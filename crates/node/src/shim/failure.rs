@@ -51,7 +51,9 @@ impl Failure {
     /// Whether the same command would start on a machine in better health.
     fn is_of_the_machine(&self) -> bool {
         match self {
-            Failure::Machine { .. } | Failure::MachineFile { .. } | Failure::GpuTaken(_) => true,
+            Failure::Machine { .. } | Failure::MachineFile { .. } => true,
+            // Nobody's fault: it has a status of its own.
+            Failure::GpuTaken(_) => false,
             Failure::ZeroByte { .. } | Failure::NoCommand | Failure::Screen { .. } => false,
             Failure::EnvFile { .. } | Failure::Limit { .. } => false,
             Failure::Execute { source, .. } | Failure::Enter { source, .. } | Failure::Copy { source, .. } => matches!(
@@ -66,6 +68,9 @@ impl Failure {
 
 impl From<&Failure> for ExitStatus {
     fn from(failure: &Failure) -> ExitStatus {
+        if let Failure::GpuTaken(Taken { uuid, holder }) = failure {
+            return ExitStatus::GpuLocked { uuid: uuid.clone(), user: holder.user.clone(), pid: holder.pid };
+        }
         let error = failure.to_string();
         if failure.is_of_the_machine() {
             ExitStatus::MachineError { error }

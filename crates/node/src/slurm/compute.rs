@@ -69,6 +69,7 @@ fn run(batch: &Path) -> Result<i32, String> {
             ExitStatus::Exited { code } => code,
             ExitStatus::Signaled { signal } => 128 + signal,
             ExitStatus::StartError { .. } | ExitStatus::MachineError { .. } | ExitStatus::NeverBegan => FAILED,
+            ExitStatus::GpuLocked { .. } => FAILED,
         }),
         _ => Ok(0),
     }

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use nexus_node::gpu::locks::{Hold, Locks};
 use nexus_testkit::{FakeGpu, FakeGpus, Nexus};
 use serde_json::json;
 
@@ -54,6 +55,29 @@ fn a_gpu_taken_since_the_last_reading_is_no_ones_failure() {
         assert_eq!(ended["retries"], 0, "{ended}");
     }
     clear(&first, 0);
+}
+
+/// Nothing is polled: the service must notice by itself that the lock is free.
+#[test]
+fn a_lock_that_another_holds_is_no_attempt_and_its_release_starts_the_job() {
+    let fake = FakeGpus::new(&[FakeGpu::new('a')]);
+    let nexus = Nexus::fresh(NEXUS).fake_gpus(&fake);
+    nexus.config("[gpus]\npoll = \"1h\"\n[jobs]\nstart_attempts = 1\n");
+    nexus.ok(&["start"]);
+    clear(&nexus, 0);
+    // After the reading: the service learns of it when its run does not get the lock.
+    let held = Locks::at(fake.locks()).hold(&[FakeGpu::uuid_of('a')], Hold::Alone).expect("nobody else has it");
+    let id = nexus.add("echo this is attempt $NEXUS_ATTEMPT after ${NEXUS_LAST_FAILURE-none}");
+    let seen = obstructed(&nexus, 0, "locked");
+    assert_eq!(seen["obstacle"]["pid"], json!(std::process::id()), "{seen}");
+    waits(&nexus, &id, "needs 1 GPU: 1 in use outside nexus");
+    drop(held);
+    let job = ended(&nexus, &id);
+    assert_eq!((&job["state"], &job["retries"]), (&json!("completed"), &json!(0)), "{job}");
+    assert_eq!(nexus.ok(&["logs", &id]), "this is attempt 1 after none\n");
+    let (user, pid) = (super::Outsider::new().user.clone(), std::process::id());
+    let held = format!("GPU GPU-aaaaaaaa… is held by {user}'s nexus (pid {pid})");
+    told_once(&nexus, &[&format!("] Job {id} did not start on GPU 0: {held}; it keeps its place in the queue\n")]);
 }
 
 #[test]

@@ -200,9 +200,8 @@ fn a_shim_locks_its_gpus_until_all_its_processes_are_gone() {
     let shim = holder.pid.and_then(processes::stat).expect("the holder lives");
     assert_ne!(shim.process.pid, command);
     let refused = stage.run(on(stage.shell("bbb.1", "echo > ran"), "bc"));
-    let ExitStatus::MachineError { error } = &refused.status else { panic!("{refused:?}") };
-    let (user, pid) = (holder.user.unwrap(), shim.process.pid);
-    assert_eq!(error, &format!("GPU GPU-bbbbbbbb… is held by {user}'s nexus (pid {pid})"));
+    let (uuid, pid) = (FakeGpu::uuid_of('b'), Some(shim.process.pid));
+    assert_eq!(refused.status, ExitStatus::GpuLocked { uuid, user: holder.user, pid });
     assert!(!stage.home.path().join("ran").exists());
     assert_eq!(stage.run(on(stage.shell("ccc.1", "exit 3"), "c")).status, exited(3), "others are free");
     std::fs::write(stage.home.path().join("go"), "").unwrap();
@@ -222,7 +221,7 @@ fn shims_of_shares_hold_their_gpu_together() {
     stage.start_of("aaa.1");
     assert_eq!(stage.run(share("bbb.1", "exit 3")).status, exited(3), "beside the other");
     let alone = RunSpec { gpu_locks: names("a"), ..stage.shell("ccc.1", "exit 4") };
-    assert!(matches!(stage.run(alone).status, ExitStatus::MachineError { .. }), "the GPU is shared");
+    assert!(matches!(stage.run(alone).status, ExitStatus::GpuLocked { .. }), "the GPU is shared");
     assert!(locks.holder(&FakeGpu::uuid_of('a')).is_some_and(|holder| holder.pid.is_some()));
     std::fs::write(stage.home.path().join("go"), "").unwrap();
     assert_eq!(stage.end_of("aaa.1").status, exited(6));
