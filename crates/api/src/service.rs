@@ -132,6 +132,9 @@ pub struct Gpu {
     /// Why it takes no job, but for a pause and the jobs on it.
     #[serde(default)]
     pub obstacle: Option<Obstacle>,
+    /// Why runs on it are not locked against services of other users; none where they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock_error: Option<String>,
 }
 
 /// `GET /v1/gpus/readings` lists these: a GPU over the last quarter of an hour, as far as it was read.

@@ -460,6 +460,7 @@ impl Engine {
         }
         turn.questions.into_iter().for_each(|question| self.reply(question));
         self.look_again_after(&turn.batch.events);
+        turn.lines.extend(self.unlocked_starts(&turn.batch.events));
         self.tell(&turn.batch, turn.lines, watch);
         self.look_ahead(&turn.batch);
         let_go(turn.batch.new);

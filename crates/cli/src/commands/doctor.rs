@@ -70,7 +70,8 @@ pub async fn run(args: DoctorArgs, app: &App) -> Result<ExitCode, CliError> {
         conda_check(nexus_daemon::activation::find_conda()),
         gpu_check(status.as_ref()),
     ];
-    let of_service = |service| [driver_check(service), locks_check(service), jobs_file_check(service)];
+    let of_service =
+        |service| [driver_check(service), locks_check(service, status.as_ref()), jobs_file_check(service)];
     checks.extend(login::check(&app.home));
     checks.extend(models);
     checks.extend(service.as_ref().into_iter().flat_map(of_service).flatten());
@@ -281,17 +282,30 @@ fn driver_check(service: &Service) -> Option<Finding> {
 }
 
 /// Services of different users keep off each other's GPUs by locks in a folder that all can write.
-fn locks_check(service: &Service) -> Option<Finding> {
+fn locks_check(service: &Service, status: Option<&Status>) -> Option<Finding> {
     let name = "gpu locks";
     let folder = Path::new(service.gpu_locks.as_deref()?);
     let shown = folder.display();
     let mend = format!("chmod 1777 {shown}");
+    let gpus = || status.into_iter().flat_map(|status| status.machines.iter()).flat_map(|machine| &machine.gpus);
+    let unlocked: Vec<_> = gpus().filter_map(|gpu| Some((gpu, gpu.lock_error.as_deref()?))).collect();
+    if let Some((gpu, error)) = unlocked.first() {
+        let more = if unlocked.len() > 1 { format!("; so {} more", unlocked.len() - 1) } else { String::new() };
+        let says = format!("GPU {}: {error}: services of other users may take the same GPU{more}", gpu.index);
+        let mend = format!("remove what is there, or have its owner or root do it: ls -l {shown}");
+        return Some(Finding { name, level: Level::Bad, says, mend: Some(mend) });
+    }
     Some(match std::fs::metadata(folder) {
         Ok(found) if !found.is_dir() => Finding {
             name,
             level: Level::Bad,
             says: format!("{shown} is not a folder: GPUs cannot be locked"),
             mend: Some(format!("rm {shown}")),
+        },
+        // An administrator may keep strangers out: docs/recipes/sharing.md.
+        Ok(meta) if meta.mode() & 0o1777 == 0o1770 && meta.uid() == 0 => match access(folder, Access::WRITE_OK) {
+            Ok(()) => found(name, Level::Ok, format!("{shown} is open to its group"), None),
+            Err(_) => found(name, Level::Bad, format!("{shown} is not open to you: GPUs cannot be locked"), None),
         },
         Ok(found) if found.mode() & 0o1777 != 0o1777 => {
             let says = format!("{shown} is not open to all: services of other users may take the same GPU");
@@ -349,7 +363,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let look = |folder: &Path| {
-            locks_check(&Service { gpu_locks: Some(folder.display().to_string()), ..service() }).unwrap()
+            locks_check(&Service { gpu_locks: Some(folder.display().to_string()), ..service() }, None).unwrap()
         };
         let private = look(dir.path());
         assert_eq!((private.level, private.mend), (Level::Warn, Some(format!("chmod 1777 {}", dir.path().display()))));
@@ -359,7 +373,13 @@ mod tests {
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
         assert_eq!(look(&file).level, Level::Bad);
-        assert_eq!(locks_check(&Service { gpu_locks: None, ..service() }), None);
+        assert_eq!(locks_check(&Service { gpu_locks: None, ..service() }, None), None);
+        let mut gpu = samples::gpu(0);
+        gpu.lock_error = Some("the GPU is not locked: /locks/GPU-0 is a FIFO of user mallory, not a file".into());
+        let status = samples::status(vec![gpu, samples::gpu(1)], vec![]);
+        let found = locks_check(&Service { gpu_locks: Some("/locks".into()), ..service() }, Some(&status)).unwrap();
+        assert_eq!(found.level, Level::Bad);
+        assert!(found.says.contains("GPU 0: the GPU is not locked") && found.says.contains("mallory"), "{}", found.says);
     }
 
     #[test]

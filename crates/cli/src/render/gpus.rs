@@ -110,6 +110,9 @@ fn on_it(gpu: &Gpu, paint: Paint) -> String {
         None | Some(Obstacle::InUse { .. }) => {}
         Some(_) => parts.extend(obstacle(gpu, paint)),
     }
+    if gpu.lock_error.is_some() {
+        parts.push(paint.error("(not locked: nexus doctor)"));
+    }
     parts.join(" ")
 }
 

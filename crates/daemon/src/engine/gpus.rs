@@ -182,6 +182,25 @@ impl Engine {
         }
     }
 
+    /// Runs that start without the lock of a GPU, for service.log.
+    pub(super) fn unlocked_starts(&self, events: &[Event]) -> Vec<Line> {
+        let started = events.iter().filter_map(|event| match event {
+            Event::Planned { run, lease, .. } => Some((run, lease)),
+            _ => None,
+        });
+        let mut lines = Vec::new();
+        for (run, lease) in started {
+            let gpus = self.pool.member(lease.machine).into_iter().flat_map(|member| member.gpus.all_shown());
+            for gpu in gpus.filter(|gpu| lease.gpus.contains(gpu.index)) {
+                let error = gpu.lock_error.as_ref();
+                lines.extend(
+                    error.map(|error| Line::warn(format!("Job {} starts on GPU {}: {error}", run.job, gpu.index))),
+                );
+            }
+        }
+        lines
+    }
+
     fn look_now(&self, member: &Member) {
         match (&member.backend, &self.watched) {
             (Backend::Local(_), Some(watched)) => watched.watcher.look_now(),

@@ -10,6 +10,7 @@ pub fn found(now: &[Gpu]) -> Vec<Line> {
     let plural = if now.len() == 1 { "" } else { "s" };
     let mut lines = vec![Line::from(format!("Found {} GPU{plural}{mark}", now.len()))];
     lines.extend(now.iter().filter_map(obstructed));
+    lines.extend(now.iter().filter_map(unlocked));
     lines
 }
 
@@ -29,6 +30,12 @@ pub fn lines(before: &[Gpu], now: &[Gpu]) -> Vec<Line> {
             }
             Some(old) if kind(old) == kind(gpu) => {}
             Some(old) => lines.extend(obstructed(gpu).or_else(|| cleared(old))),
+        }
+        let before = before.iter().find(|old| same(old, gpu)).and_then(|old| old.lock_error.as_ref());
+        match (before, &gpu.lock_error) {
+            (Some(_), None) if gpu.used_mib.is_some() => lines.push(format!("GPU {} can be locked again", gpu.index).into()),
+            (was, Some(error)) if was != Some(error) => lines.extend(unlocked(gpu)),
+            _ => {}
         }
     }
     lines
@@ -56,6 +63,13 @@ fn obstructed(gpu: &Gpu) -> Option<Line> {
         Obstacle::Mig => format!("GPU {index} is in MIG mode; it takes no job").into(),
         Obstacle::LeftOut => format!("GPU {index} is left out by gpus.use; it takes no job").into(),
     })
+}
+
+/// Jobs run on it all the same, and so may those of others.
+fn unlocked(gpu: &Gpu) -> Option<Line> {
+    let error = gpu.lock_error.as_ref()?;
+    let index = gpu.index;
+    Some(Line::warn(format!("GPU {index}: {error}; services of other users may start jobs on it at the same time")))
 }
 
 /// What was in the way is gone.

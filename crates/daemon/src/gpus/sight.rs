@@ -42,6 +42,7 @@ pub fn of(seen: &GpuSeen, around: &Around) -> Gpu {
         temperature_c: vitals.and_then(|vitals| vitals.temperature_c),
         power_w: vitals.and_then(|vitals| vitals.power_w),
         obstacle: obstacle(seen, &processes, around),
+        lock_error: vitals.and_then(|vitals| vitals.lock_error.clone()),
         processes,
         ..Gpu::default()
     }

@@ -5,12 +5,14 @@
 //! Looking takes no lock where the kernel's list of locks is whole. Where it is not, an attempt to lock must tell:
 //! that has the lock for an instant if nobody else does, for which everybody else has patience.
 //!
-//! Others may put anything into that folder: symbolic links are not followed, files are opened for reading only and
-//! never created over existing ones (which `fs.protected_regular` forbids), and nothing is believed of their content.
-//! Where the folder cannot be used jobs run without locks.
+//! Others may put anything into that folder: symbolic links are not followed, opening never blocks, files are opened for reading
+//! only and never created over existing ones (which `fs.protected_regular` forbids), and nothing is believed of their content.
+//! Where the folder, or the file of one GPU, cannot be used, jobs run without that lock, and every reading says so:
+//! docs/design/0013-gpu-locks-among-strangers.md.
 
 use std::fmt;
 use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,7 +24,7 @@ use rustix::fs::{fchmod, flock, fstat, linkat, mkdirat, openat, renameat_with, s
 use rustix::io::Errno;
 
 use super::{LockHolder, owners};
-use crate::processes;
+use crate::{processes, users};
 
 pub const FOLDER: &str = "/tmp/nexus-gpus";
 pub const FOLDER_VARIABLE: &str = "NEXUS_GPU_LOCKS";
@@ -63,7 +65,7 @@ pub enum Hold {
 #[derive(Debug)]
 pub struct Held {
     files: Vec<File>,
-    /// Set where GPUs cannot be locked at all.
+    /// Set where a GPU cannot be locked at all: the first reason.
     pub without: Option<Unusable>,
 }
 
@@ -83,10 +85,61 @@ pub enum Unusable {
     Open { folder: PathBuf, source: io::Error },
     #[error("GPUs are not locked: {} is not sticky (mode {mode:o}); type: chmod 1777 {}", folder.display(), folder.display())]
     NotSticky { folder: PathBuf, mode: u32 },
-    #[error("GPUs are not locked: cannot use the file {}: {source}", path.display())]
-    File { path: PathBuf, source: io::Error },
-    #[error("GPUs are not locked: {} is no ordinary file", path.display())]
-    NoFile { path: PathBuf },
+    #[error("the GPU is not locked: cannot open {}{}: {source}", path.display(), what.in_brackets())]
+    File { path: PathBuf, what: Found, source: io::Error },
+    #[error("the GPU is not locked: {} is {what}, not a file", path.display())]
+    NoFile { path: PathBuf, what: Found },
+}
+
+/// What lies at the name of a lock, as far as it can be told without opening it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found(Option<(&'static str, u32)>);
+
+impl Found {
+    fn at(folder: &File, name: &str) -> Found {
+        let kind = |mode| match FileType::from_raw_mode(mode) {
+            FileType::RegularFile => "a file",
+            FileType::Fifo => "a FIFO",
+            FileType::Directory => "a folder",
+            FileType::Symlink => "a symbolic link",
+            FileType::Socket => "a socket",
+            _ => "a device",
+        };
+        let found = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok();
+        Found(found.map(|stat| (kind(stat.st_mode), stat.st_uid)))
+    }
+
+    fn in_brackets(&self) -> String {
+        self.0.map_or(String::new(), |_| format!(" ({self})"))
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self.0 {
+            Some((kind, user)) => write!(out, "{kind} of user {}", users::name_of(user)),
+            None => out.write_str("gone"),
+        }
+    }
+}
+
+/// What a look at a GPU's lock finds.
+#[derive(Debug, Default)]
+pub struct Look {
+    /// Who holds it, alone or with others: of several, one.
+    pub holder: Option<LockHolder>,
+    /// Why no run can lock it.
+    pub error: Option<Unusable>,
+}
+
+impl Unusable {
+    /// Whether it is merely not there yet.
+    fn is_missing(&self) -> bool {
+        match self {
+            Unusable::Open { source, .. } | Unusable::File { source, .. } => source.kind() == io::ErrorKind::NotFound,
+            Unusable::Make { .. } | Unusable::NotSticky { .. } | Unusable::NoFile { .. } => false,
+        }
+    }
 }
 
 impl Held {
@@ -122,15 +175,15 @@ impl Locks {
         self.open_or_make_folder().map(drop)
     }
 
-    /// Locks all of these GPUs, or none.
+    /// Locks all of these GPUs that can be locked at all; none if another holds one of them.
     pub fn hold(&self, uuids: &[String], how: Hold) -> Result<Held, Taken> {
         // Everybody goes in the same order, so that of two who want the same GPUs one gets them.
         let mut uuids: Vec<&String> = uuids.iter().collect();
         uuids.sort();
         uuids.dedup();
-        let mut files = Vec::with_capacity(uuids.len());
+        let (mut files, mut without) = (Vec::with_capacity(uuids.len()), None);
         if uuids.is_empty() {
-            return Ok(Held { files, without: None });
+            return Ok(Held { files, without });
         }
         let folder = match self.open_or_make_folder() {
             Ok(folder) => folder,
@@ -143,26 +196,26 @@ impl Locks {
                     let holder = self.holder(uuid).unwrap_or(LockHolder { pid: None, user: None });
                     return Err(Taken { uuid: uuid.clone(), holder });
                 }
-                Err(unusable) => return Ok(Held { files: Vec::new(), without: Some(unusable) }),
+                // The others are of use all the same.
+                Err(unusable) => without = without.or(Some(unusable)),
             }
         }
-        Ok(Held { files, without: None })
+        Ok(Held { files, without })
     }
 
-    /// Who holds a GPU now, alone or with others: of several, one. Where that cannot be told nobody does, as for
-    /// [`Locks::hold`].
+    /// Who holds a GPU now. Where that cannot be told nobody does, as for [`Locks::hold`].
     pub fn holder(&self, uuid: &str) -> Option<LockHolder> {
-        let folder = self.open_folder().ok()?;
-        let (file, stat) = self.open_lock(&folder, &file_name(uuid)).ok()?;
-        let locks = list_with(&stat, read_locks);
-        // In another pid namespace than the first the list leaves out what processes elsewhere hold.
-        let whole = locks.as_deref().filter(|_| processes::are_all_seen());
-        if whole.is_some_and(|locks| listed(locks, &stat).is_empty()) || !is_locked(&file) {
-            return None;
+        self.look(uuid).holder
+    }
+
+    /// Who holds a GPU now, or why nobody can. What is not there yet is made by the first run, and no error.
+    pub fn look(&self, uuid: &str) -> Look {
+        let opened = self.open_folder().and_then(|folder| self.open_lock(&folder, &file_name(uuid)));
+        match opened {
+            Ok((file, stat)) => Look { holder: holder_of(&file, &stat), error: None },
+            Err(error) if error.is_missing() => Look::default(),
+            Err(error) => Look { holder: None, error: Some(error) },
         }
-        // Without the list the holder has no name, which is all that is lost.
-        let pid = locks.and_then(|locks| holder_in(&locks, &stat));
-        Some(LockHolder { pid, user: pid.and_then(owners::user_of) })
     }
 
     /// Returns when the lock of this GPU could be had for an instant, or at once where there is no such lock. Others have patience
@@ -180,7 +233,7 @@ impl Locks {
     /// `None` if another has it.
     fn lock(&self, folder: &File, uuid: &str, how: Hold) -> Result<Option<File>, Unusable> {
         let name = file_name(uuid);
-        let unusable = |source: io::Error| Unusable::File { path: self.folder.join(&name), source };
+        let unusable = |source: io::Error| self.no_lock(folder, &name, source);
         for _ in 0..ATTEMPTS {
             let (file, stat) = match self.open_lock(folder, &name) {
                 Err(Unusable::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -203,12 +256,20 @@ impl Locks {
 
     /// Opens a lock file that is there, if it is an ordinary one. Never blocks, whatever somebody put there.
     fn open_lock(&self, folder: &File, name: &str) -> Result<(File, Stat), Unusable> {
-        let path = || self.folder.join(name);
-        let file = open_file(folder, name).map_err(|source| Unusable::File { path: path(), source })?;
-        let stat = fstat(&file).map_err(|errno| Unusable::File { path: path(), source: errno.into() })?;
+        let file = open_file(folder, name).map_err(|source| self.no_lock(folder, name, source))?;
+        let stat = fstat(&file).map_err(|errno| self.no_lock(folder, name, errno.into()))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok((file, stat)),
-            _ => Err(Unusable::NoFile { path: path() }),
+            _ => Err(Unusable::NoFile { path: self.folder.join(name), what: Found::at(folder, name) }),
+        }
+    }
+
+    fn no_lock(&self, folder: &File, name: &str, source: io::Error) -> Unusable {
+        let (path, what) = (self.folder.join(name), Found::at(folder, name));
+        match source.raw_os_error() {
+            // A symbolic link, and a socket.
+            Some(libc::ELOOP | libc::ENXIO) => Unusable::NoFile { path, what },
+            _ => Unusable::File { path, what, source },
         }
     }
 
@@ -283,7 +344,21 @@ fn make_folder(folder: &Path) -> io::Result<()> {
 
 fn temporary_name(name: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    format!(".{name}.{}.{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+    // Nobody can put something at a name that nobody can guess.
+    let chance = RandomState::new().hash_one(NEXT.fetch_add(1, Ordering::Relaxed));
+    format!(".{name}.{}.{chance:016x}", std::process::id())
+}
+
+fn holder_of(file: &File, stat: &Stat) -> Option<LockHolder> {
+    let locks = list_with(stat, read_locks);
+    // In another pid namespace than the first the list leaves out what processes elsewhere hold.
+    let whole = locks.as_deref().filter(|_| processes::are_all_seen());
+    if whole.is_some_and(|locks| listed(locks, stat).is_empty()) || !is_locked(file) {
+        return None;
+    }
+    // Without the list the holder has no name, which is all that is lost.
+    let pid = locks.and_then(|locks| holder_in(&locks, stat));
+    Some(LockHolder { pid, user: pid.and_then(owners::user_of) })
 }
 
 fn wait_for_lock(file: &File, how: Hold) -> io::Result<bool> {

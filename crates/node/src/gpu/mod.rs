@@ -68,6 +68,9 @@ pub struct Vitals {
     pub processes: Vec<GpuProcess>,
     /// Who holds its lock, if somebody does.
     pub lock: Option<LockHolder>,
+    /// Why no run can lock it against other services.
+    #[serde(default)]
+    pub lock_error: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use nvml_wrapper::{Device, Nvml};
 
-use super::locks::Locks;
+use super::locks::{Locks, Look};
 use super::owners::{self, Listed};
 use super::{GpuState, Vitals};
 
@@ -93,13 +93,15 @@ impl Library {
         let load = further(device.utilization_rates())?.map(|rates| rates.gpu.min(100) as u8);
         let temperature = further(device.temperature(TemperatureSensor::Gpu))?;
         let power = further(device.power_usage())?;
+        let Look { holder, error } = locks.look(&uuid);
         Ok(GpuState::Read(Vitals {
             used_mib,
             load_percent: load,
             temperature_c: temperature.and_then(|degrees| u16::try_from(degrees).ok()),
             power_w: power.map(|milliwatts| milliwatts.div_ceil(1000)),
             processes: owners::describe(processes(&device)?),
-            lock: locks.holder(&uuid),
+            lock: holder,
+            lock_error: error.map(|error| error.to_string()),
         }))
     }
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::locks::Locks;
+use super::locks::{Locks, Look};
 use super::owners::{self, Listed};
 use super::{GpuSeen, GpuState, Vitals};
 use crate::deadline;
@@ -74,7 +74,8 @@ pub fn read(program: &Path, limit: Duration, locks: &Locks) -> Result<SmiRead, S
     }
     for gpu in &mut gpus {
         if let GpuState::Read(vitals) = &mut gpu.state {
-            vitals.lock = locks.holder(&gpu.uuid);
+            let Look { holder, error } = locks.look(&gpu.uuid);
+            (vitals.lock, vitals.lock_error) = (holder, error.map(|error| error.to_string()));
         }
     }
     Ok(SmiRead { gpus, driver, complaint: said.filter(|_| !ended.status.success()) })

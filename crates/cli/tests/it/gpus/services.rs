@@ -81,6 +81,27 @@ fn a_lock_that_another_holds_is_no_attempt_and_its_release_starts_the_job() {
 }
 
 #[test]
+fn a_trap_at_a_locks_name_is_told() {
+    let fake = FakeGpus::new(&[FakeGpu::new('a'), FakeGpu::new('b')]);
+    Locks::at(fake.locks()).check().expect("a folder of our own");
+    let trap = fake.locks().join(FakeGpu::uuid_of('a'));
+    std::fs::create_dir(&trap).unwrap();
+    let nexus = service(&fake);
+    let id = nexus.add("true");
+    assert_eq!(ended(&nexus, &id)["state"], "completed");
+    let user = super::Outsider::new().user.clone();
+    let error = format!("the GPU is not locked: {} is a folder of user {user}, not a file", trap.display());
+    let others = "services of other users may start jobs on it at the same time";
+    told_once(&nexus, &[&format!("] GPU 0: {error}; {others}\n"), &format!("] Job {id} starts on GPU 0: {error}\n")]);
+    assert!(nexus.ok(&["gpus"]).contains("(not locked: nexus doctor)"));
+    let found = nexus.run_limited(&["doctor"]);
+    assert!(found.code != 0 && found.stdout.contains(&format!("GPU 0: {error}")), "{found}");
+    std::fs::remove_dir(&trap).unwrap();
+    let again = "] GPU 0 can be locked again\n";
+    nexus_testkit::until("it is told", || nexus.service_log().contains(again).then_some(()));
+}
+
+#[test]
 fn services_of_two_users_keep_off_each_others_gpus() {
     if !is_root() {
         return;

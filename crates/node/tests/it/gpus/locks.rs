@@ -150,20 +150,56 @@ fn traps_in_the_folder_are_not_stepped_into_and_stop_no_job() {
     symlink(&precious, folder.join(FakeGpu::uuid_of('a'))).unwrap();
     symlink(temporary.path().join("made"), folder.join(FakeGpu::uuid_of('b'))).unwrap();
     std::fs::create_dir(folder.join(FakeGpu::uuid_of('c'))).unwrap();
-    for letter in ["a", "b", "c"] {
+    let at = |letter: char| folder.join(FakeGpu::uuid_of(letter));
+    let fifo = std::ffi::CString::new(at('e').to_str().unwrap()).unwrap();
+    // SAFETY: a path that ends with a zero byte.
+    assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o666) }, 0);
+    let _socket = std::os::unix::net::UnixListener::bind(at('f')).unwrap();
+    let table =
+        [('a', "a symbolic link"), ('b', "a symbolic link"), ('c', "a folder"), ('e', "a FIFO"), ('f', "a socket")];
+    for (letter, what) in table {
         let held = locks.hold(&names(&format!("{letter}d")), Hold::Alone).unwrap();
-        assert_eq!(held.count(), 0, "{letter}");
-        match held.without {
-            Some(Unusable::File { source, .. }) if letter != "c" => {
-                assert_eq!(source.raw_os_error(), Some(libc::ELOOP), "the link itself is refused");
-            }
-            Some(Unusable::NoFile { .. }) if letter == "c" => {}
-            other => panic!("{letter}: {other:?}"),
-        }
-        assert_eq!(locks.holder(&FakeGpu::uuid_of(letter.chars().next().unwrap())), None);
+        assert_eq!(held.count(), 1, "{letter}: the other GPU is locked all the same");
+        let told = held.without.expect("it is told").to_string();
+        let path = at(letter).display().to_string();
+        assert!(told.contains(&format!("{path} is {what} of user ")), "{letter}: {told}");
+        let look = locks.look(&FakeGpu::uuid_of(letter));
+        assert_eq!((look.holder, look.error.map(|error| error.to_string())), (None, Some(told)), "{letter}");
     }
+    assert!(locks.look(&FakeGpu::uuid_of('x')).error.is_none(), "the first run makes it");
     assert!(!temporary.path().join("made").exists());
     assert_eq!(locks.hold(&names("d"), Hold::Alone).unwrap().count(), 1, "the others are of use");
+}
+
+/// Root may read any file: another user meets it.
+#[test]
+fn a_lock_that_may_not_be_read_is_told() {
+    if !is_root() {
+        return;
+    }
+    let temporary = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(temporary.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let locks = Locks::at(temporary.path().join("locks"));
+    locks.check().unwrap();
+    let path = locks.folder().join(FakeGpu::uuid_of('a'));
+    std::fs::write(&path, "").unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0)).unwrap();
+    let told = temporary.path().join("told");
+    std::fs::write(&told, "").unwrap();
+    std::fs::set_permissions(&told, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let (locks, file) = (locks.clone(), told.clone());
+    let mut command = Command::new("true");
+    command.uid(NOBODY);
+    let look = move || {
+        let error = locks.look(&FakeGpu::uuid_of('a')).error.map(|error| error.to_string());
+        std::fs::write(&file, error.unwrap_or_default())
+    };
+    // SAFETY: allocates after a fork, which this C library allows.
+    unsafe { command.pre_exec(look) };
+    assert!(command.status().unwrap().success());
+    let told = std::fs::read_to_string(told).unwrap();
+    let expected = format!("the GPU is not locked: cannot open {} (a file of user root): ", path.display());
+    assert!(told.starts_with(&expected) && told.contains("Permission denied"), "{told}");
 }
 
 #[test]
