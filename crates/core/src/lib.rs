@@ -26,5 +26,6 @@ pub mod run;
 mod streak;
 pub mod sweep;
 pub mod time;
+pub mod turns;
 pub mod waiting;
 pub mod world;

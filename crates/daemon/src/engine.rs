@@ -23,6 +23,7 @@ mod tags;
 mod taken;
 mod terms;
 mod turn;
+mod turns;
 mod unusable;
 mod variables;
 
@@ -226,7 +227,10 @@ impl Engine {
     /// Whether there is something to do though nothing may have happened: those who only ask must not keep it waiting.
     fn is_due(&self, watch: &Watch) -> bool {
         let is_time = self.world.next_wake().is_some_and(|at| at <= clock::now());
-        is_time || self.world.disk_full() || watch.finished_at.is_none_or(|at| at + LOOK_AGAIN <= clock::instant())
+        is_time
+            || self.is_turn_over()
+            || self.world.disk_full()
+            || watch.finished_at.is_none_or(|at| at + LOOK_AGAIN <= clock::instant())
     }
 
     fn is_over(&self) -> bool {
@@ -276,7 +280,7 @@ impl Engine {
         let rest = watch.rest_until.map_or(never, |at| at.saturating_duration_since(clock::instant()));
         let idle = if self.store.is_tidy() { never } else { IDLE };
         let room = if self.world.disk_full() { DISK_AGAIN } else { never };
-        wake.min(rest).min(idle).min(room)
+        wake.min(rest).min(idle).min(room).min(self.turn_left().unwrap_or(never))
     }
 
     /// Applies one message to the World.
@@ -294,7 +298,11 @@ impl Engine {
             }
             Message::Copied(ended) => self.copy_ended(ended, turn, watch),
             Message::Tidied(run) => watch.tidied.push(run),
-            Message::Gpus(reading) => self.gpus_read(MachineId::LOCAL, reading, turn, watch),
+            Message::Gpus(reading) => {
+                self.peers_read(&reading);
+                self.gpus_read(MachineId::LOCAL, reading, turn, watch);
+            }
+            Message::Peer(news) => self.hear_peer(news),
             Message::Config(config) => self.follow(*config, turn, watch),
             Message::Log(lines) => self.log.write(&lines),
             Message::Machine { machine, news } => self.news(machine, news, turn, watch),
@@ -425,6 +433,7 @@ impl Engine {
         watch.finished_at = Some(clock::instant());
         self.let_in_and_begin(&mut turn);
         self.report(Report::Disk { full: self.disk_space() < home::DISK_RESERVE }, &mut turn, watch);
+        self.take_turns(&mut turn, watch);
         let began = Instant::now();
         turn.batch.events.extend(decide(&mut self.world, &self.specs.config.policy, clock::now()));
         self.metrics.decide.saw(began.elapsed());

@@ -37,7 +37,7 @@ mod signals;
 pub mod slurm;
 mod tidy;
 pub mod turns;
-mod users;
+pub mod users;
 pub mod viewer;
 mod words;
 

@@ -70,8 +70,7 @@ pub async fn run(args: DoctorArgs, app: &App) -> Result<ExitCode, CliError> {
         conda_check(nexus_daemon::activation::find_conda()),
         gpu_check(status.as_ref()),
     ];
-    let of_service =
-        |service| [driver_check(service), locks_check(service, status.as_ref()), jobs_file_check(service)];
+    let of_service = |service| [driver_check(service), locks_check(service, status.as_ref()), jobs_file_check(service)];
     checks.extend(login::check(&app.home));
     checks.extend(models);
     checks.extend(service.as_ref().into_iter().flat_map(of_service).flatten());
@@ -379,7 +378,11 @@ mod tests {
         let status = samples::status(vec![gpu, samples::gpu(1)], vec![]);
         let found = locks_check(&Service { gpu_locks: Some("/locks".into()), ..service() }, Some(&status)).unwrap();
         assert_eq!(found.level, Level::Bad);
-        assert!(found.says.contains("GPU 0: the GPU is not locked") && found.says.contains("mallory"), "{}", found.says);
+        assert!(
+            found.says.contains("GPU 0: the GPU is not locked") && found.says.contains("mallory"),
+            "{}",
+            found.says
+        );
     }
 
     #[test]

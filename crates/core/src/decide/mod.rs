@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::event::Event;
-use crate::ids::{JobId, RunId};
+use crate::ids::{JobId, MachineId, RunId};
 use crate::job::Place;
 use crate::policy::Policy;
 use crate::request::{Request, Target};
@@ -43,6 +43,24 @@ pub fn decide(world: &mut World, policy: &Policy, now: Time) -> Vec<Event> {
             return events;
         }
     }
+}
+
+/// GPUs that the first waiting job needs of those that this machine may run and that need a GPU. 0: there is none, or nothing
+/// starts now.
+pub fn first_need(world: &World, machine: MachineId) -> u16 {
+    let Some(known) = world.machines().find(|known| known.id == machine) else { return 0 };
+    if world.queue_paused() || world.disk_full() || world.stopping() {
+        return 0;
+    }
+    let (class, count) = (world.standing(machine).class, known.gpus.len() as u16);
+    let is_for = |request: &Request| {
+        (1..=count).contains(&request.gpus) && !request.driver && request.target.allows(machine, class)
+    };
+    let first = |(request, spans): (&Request, &Bucket)| {
+        Some((*spans.values().filter_map(BTreeSet::first).min()?, request.gpus))
+    };
+    let buckets = world.ready().iter().filter(|(request, _)| is_for(request));
+    buckets.filter_map(first).min().map_or(0, |(_, gpus)| gpus)
 }
 
 /// What is looked at in its turn: the first of a bucket, or of one span of it.

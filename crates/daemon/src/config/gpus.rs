@@ -15,6 +15,8 @@ use super::key::{Key, key};
 pub struct GpuConfig {
     pub using: GpuUse,
     pub poll: Duration,
+    /// How long GPUs may stay free until another user, whose turn it is, has as many as a job of theirs needs.
+    pub gather: Duration,
     /// Shares of memory and load (0 to 1) above which a GPU takes no further job that shares it.
     pub mem_threshold: f64,
     pub load_threshold: f64,
@@ -46,6 +48,7 @@ impl Default for GpuConfig {
         GpuConfig {
             using: GpuUse::All,
             poll: Duration::from_secs(5),
+            gather: Duration::from_secs(60),
             mem_threshold: 0.8,
             load_threshold: 0.8,
             ignore_below_mib: 256,
@@ -68,6 +71,8 @@ pub const KEYS: &[Key] = &[
         .of_gpus(|gpus, given| using(given).map(|it| gpus.using = it), |gpus| shown_use(gpus.using)),
     key("gpus", "poll", "\"5s\"", "between two looks at the GPUs")
         .of_gpus(|gpus, given| poll(given).map(|it| gpus.poll = it), |gpus| duration(gpus.poll)),
+    key("gpus", "gather", "\"1m\"", "GPUs are kept free so long for another user's job that needs several")
+        .of_gpus(|gpus, given| gather(given).map(|it| gpus.gather = it), |gpus| duration(gpus.gather)),
     key("gpus", "mem_threshold", "0.8", "part of its memory in use over which a GPU is shared no further").of_gpus(
         |gpus, given| given.fraction().map(|it| gpus.mem_threshold = it),
         |gpus| Value::Float(gpus.mem_threshold),
@@ -110,6 +115,11 @@ fn shown_use(using: GpuUse) -> Value {
 fn poll(given: &Given) -> Result<Duration, String> {
     let want = "a duration in quotes from \"1s\" to \"1h\"";
     given.duration().ok().filter(|it| (Duration::from_secs(1)..=LONGEST_POLL).contains(it)).ok_or_else(|| want.into())
+}
+
+fn gather(given: &Given) -> Result<Duration, String> {
+    let want = "a duration in quotes up to \"1h\"; \"0s\" keeps none";
+    given.duration().ok().filter(|it| *it <= LONGEST_POLL).ok_or_else(|| want.into())
 }
 
 /// Each once; the first time counts.

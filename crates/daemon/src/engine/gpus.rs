@@ -14,6 +14,7 @@ use nexus_core::run::{Outcome, Phase, Run};
 use nexus_node::gpu::{LockHolder, Reading};
 use nexus_node::line::ToNode;
 
+use super::turns::TurnKeeper;
 use super::{Engine, Message, Turn, Watch};
 use crate::backend::Backend;
 use crate::clock;
@@ -30,8 +31,9 @@ const POLL_OF_THE_YOUNG: Duration = Duration::from_millis(500);
 
 /// Reads GPUs, every so often.
 pub struct Watched {
-    watcher: Watcher,
+    pub(super) watcher: Watcher,
     poll: Duration,
+    pub(super) turns: TurnKeeper,
 }
 
 impl Engine {
@@ -59,13 +61,17 @@ impl Engine {
 
     /// Reads the real GPUs from here on, unless simulated ones stand in for them.
     fn watch_gpus(&mut self) {
-        let outbox = self.outbox.clone();
+        let (readings, outbox) = (self.outbox.clone(), self.outbox.clone());
         // The engine is gone: the service is going down.
-        let sink = move |reading| drop(outbox.send(Message::Gpus(reading)));
+        let sink = move |reading| drop(readings.send(Message::Gpus(reading)));
         let poll = self.specs.config.gpus.poll;
         let wanted = !self.pool.local().gpus.are_simulated();
-        self.watched =
-            wanted.then(|| Watched { watcher: Watcher::start(WatcherConfig { poll }, Box::new(sink)), poll });
+        // Its socket goes before there is another.
+        self.watched = None;
+        self.watched = wanted.then(|| {
+            let (watcher, turns) = (Watcher::start(WatcherConfig { poll }, Box::new(sink)), TurnKeeper::start(outbox));
+            Watched { watcher, poll, turns }
+        });
     }
 
     pub(super) fn gpus_read(&mut self, machine: MachineId, reading: Reading, turn: &mut Turn, watch: &mut Watch) {

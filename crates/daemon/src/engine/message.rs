@@ -10,6 +10,7 @@ use nexus_core::request::GpuSet;
 use nexus_core::time::Time;
 use nexus_core::world::World;
 use nexus_node::gpu::Reading;
+use nexus_node::gpu::peers::PeerNews;
 use tokio::sync::oneshot;
 
 use super::import::{ImportOrder, Settled};
@@ -88,6 +89,8 @@ pub enum Message {
         key: &'static str,
         value: String,
     },
+    /// What a service of another user on this machine says.
+    Peer(PeerNews),
     /// Lines for service.log.
     Note(Vec<Line>),
     /// `skip_unfit`: jobs that the command does not fit are left out, unless none is left. The answer names

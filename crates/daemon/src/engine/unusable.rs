@@ -218,6 +218,7 @@ impl Engine {
             | Message::Ended { .. }
             | Message::Copied(_)
             | Message::Gpus(_)
+            | Message::Peer(_)
             | Message::Tidied(_)
             | Message::Config(_)
             | Message::Machine { .. }) => return Some(other),

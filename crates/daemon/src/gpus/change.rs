@@ -33,7 +33,9 @@ pub fn lines(before: &[Gpu], now: &[Gpu]) -> Vec<Line> {
         }
         let before = before.iter().find(|old| same(old, gpu)).and_then(|old| old.lock_error.as_ref());
         match (before, &gpu.lock_error) {
-            (Some(_), None) if gpu.used_mib.is_some() => lines.push(format!("GPU {} can be locked again", gpu.index).into()),
+            (Some(_), None) if gpu.used_mib.is_some() => {
+                lines.push(format!("GPU {} can be locked again", gpu.index).into())
+            }
             (was, Some(error)) if was != Some(error) => lines.extend(unlocked(gpu)),
             _ => {}
         }

@@ -44,6 +44,8 @@ pub struct Gpus {
     locked: BTreeMap<String, LockHolder>,
     /// GPUs that other services hold, as those who read GPUs were told last.
     awaited: BTreeSet<String>,
+    /// GPUs that nobody holds take no run of ours: it is another user's turn.
+    kept_for_another: bool,
     /// As clients see them, but for what the World knows; None until they were found.
     shown: Option<Vec<service::Gpu>>,
     told_error: bool,
@@ -69,6 +71,7 @@ impl Gpus {
             held_lately: GpuSet::EMPTY,
             locked: BTreeMap::new(),
             awaited: BTreeSet::new(),
+            kept_for_another: false,
             shown: None,
             told_error: false,
         }
@@ -130,6 +133,16 @@ impl Gpus {
         (before != self.awaited).then_some(&self.awaited)
     }
 
+    /// From the next look on GPUs that nobody holds take no run of ours, or do again.
+    pub fn keep_for_another(&mut self, is_kept: bool) {
+        self.kept_for_another = is_kept;
+    }
+
+    /// Whether nothing but another user's turn keeps runs of ours off a GPU.
+    pub fn is_kept(&self, index: u16) -> bool {
+        self.kept_for_another && self.shown(index).is_some_and(|gpu| gpu.obstacle.is_none())
+    }
+
     /// Somebody else reads the GPUs from now on, who was told nothing.
     pub fn awaits_no_lock(&mut self) {
         self.awaited.clear();
@@ -160,7 +173,11 @@ impl Gpus {
             error.filter(|_| !self.told_error).map(|error| Line::warn(format!("GPUs cannot be read: {error}"))),
         );
         self.told_error = error.is_some();
-        let gpus = shown.iter().map(|gpu| for_decisions(gpu, config)).collect();
+        let mut gpus: Vec<Gpu> = shown.iter().map(|gpu| for_decisions(gpu, config)).collect();
+        if self.kept_for_another {
+            let free = gpus.iter_mut().filter(|gpu| gpu.obstacle.is_none() && !held.contains(gpu.index));
+            free.for_each(|gpu| gpu.obstacle = Some(Obstacle::Locked));
+        }
         let sharing = Sharing { order: config.shares, mem_threshold_percent: percent(config.mem_threshold) };
         let machine = Machine { gpus, prefer: config.prefer.clone(), sharing, ..before.clone() };
         self.shown = self.are_known().then_some(shown);

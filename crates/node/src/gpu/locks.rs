@@ -166,6 +166,11 @@ impl Locks {
         Locks::at(named.map_or_else(|| FOLDER.into(), PathBuf::from))
     }
 
+    /// The open folder, for whatever else services share. Made where it is missing.
+    pub fn open(&self) -> io::Result<File> {
+        self.open_or_make_folder().map_err(io::Error::other)
+    }
+
     pub fn folder(&self) -> &Path {
         &self.folder
     }

@@ -11,6 +11,7 @@ mod combine;
 pub mod locks;
 mod nvml;
 mod owners;
+pub mod peers;
 mod smi;
 mod watcher;
 

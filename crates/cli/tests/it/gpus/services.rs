@@ -74,10 +74,33 @@ fn a_lock_that_another_holds_is_no_attempt_and_its_release_starts_the_job() {
     drop(held);
     let job = ended(&nexus, &id);
     assert_eq!((&job["state"], &job["retries"]), (&json!("completed"), &json!(0)), "{job}");
-    assert_eq!(nexus.ok(&["logs", &id]), "this is attempt 1 after none\n");
+    assert_eq!(nexus.ok(&["logs", &id]), "this is attempt 1 after none");
     let (user, pid) = (super::Outsider::new().user.clone(), std::process::id());
     let held = format!("GPU GPU-aaaaaaaa… is held by {user}'s nexus (pid {pid})");
     told_once(&nexus, &[&format!("] Job {id} did not start on GPU 0: {held}; it keeps its place in the queue\n")]);
+}
+
+/// Without turns the one whose job ends has the next one on the GPU before anybody else knows that it is free.
+#[test]
+fn a_user_with_a_queue_starves_nobody() {
+    if !is_root() {
+        return;
+    }
+    let fake = FakeGpus::new(&[FakeGpu::new('a')]);
+    std::fs::create_dir(fake.locks()).unwrap();
+    std::fs::set_permissions(fake.locks(), std::fs::Permissions::from_mode(0o1777)).unwrap();
+    let root = service(&fake);
+    let nobody = Nexus::fresh(NEXUS).of_user(65534).fake_gpus(&fake);
+    nobody.ok(&["start"]);
+    root.ok(&["add", "-x", "40", "sleep 0.3"]);
+    let ids: Vec<String> = (0..3).map(|_| nobody.add("sleep 0.3")).collect();
+    for id in ids {
+        let job = ended(&nobody, &id);
+        assert_eq!((&job["state"], &job["retries"]), (&json!("completed"), &json!(0)), "{job}");
+    }
+    let status: serde_json::Value = serde_json::from_str(&root.ok(&["status", "--json"])).expect("JSON");
+    assert!(status["pending"].as_u64().is_some_and(|pending| pending > 20), "{status}");
+    assert_eq!(status["failed"], json!(0), "{status}");
 }
 
 #[test]

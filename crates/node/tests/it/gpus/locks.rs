@@ -183,7 +183,7 @@ fn a_lock_that_may_not_be_read_is_told() {
     locks.check().unwrap();
     let path = locks.folder().join(FakeGpu::uuid_of('a'));
     std::fs::write(&path, "").unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
     let told = temporary.path().join("told");
     std::fs::write(&told, "").unwrap();
     std::fs::set_permissions(&told, std::fs::Permissions::from_mode(0o666)).unwrap();
