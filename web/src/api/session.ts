@@ -1,5 +1,5 @@
 // How this tab shows who it is: only to a service that has proved itself. Keys never travel from the browser to the service;
-// docs/design/0013-proof-of-the-service.md has the messages and why they are so.
+// docs/design/0015-proof-of-the-service.md has the messages and why they are so.
 //
 //   stored key (localStorage, for web.session after the last proof) ──┐
 //   tab key (this tab's memory, given by the proved service) ─────────┴─▶ proof ─▶ session, good for an hour

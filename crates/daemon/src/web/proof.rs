@@ -1,5 +1,5 @@
 //! Message authentication codes by which service and browser prove to each other that they have the same key, which neither
-//! of them sends. `docs/design/0013-proof-of-the-service.md` says why; `web/src/api/session.ts` is the browser's side.
+//! of them sends. `docs/design/0015-proof-of-the-service.md` says why; `web/src/api/session.ts` is the browser's side.
 //!
 //! | MAC of | made by | proves |
 //! |---|---|---|
