@@ -140,6 +140,7 @@ const SAMPLES: &[Sample] = &[
     ("job_spec_out_dir", reads_and_writes::<JobSpec>),
     ("job_detail_out_dir", reads_and_writes::<JobDetail>),
     ("exit_found", reads_and_writes::<ExitRecord>),
+    ("exit_gpu_locked", reads_and_writes::<ExitRecord>),
     ("run_spec_results", reads_and_writes::<RunSpec>),
     ("run_spec_login_env", reads_and_writes::<RunSpec>),
     ("job_spec_results", reads_and_writes::<JobSpec>),

@@ -76,6 +76,8 @@ fn in_our_form(error: &clap::Error) -> Told {
         },
         ErrorKind::ArgumentConflict => {
             let other = context(error, ContextKind::PriorArg);
+            // An option before a subcommand that takes none: clap names the subcommand elsewhere.
+            let argument = if argument.is_empty() { context(error, ContextKind::InvalidSubcommand) } else { argument };
             plain(format!("{} and {} exclude each other", bare(&argument), bare(&other)))
         }
         ErrorKind::InvalidValue if value.is_empty() => plain(format!("{option} needs a value: {argument}")),
@@ -204,6 +206,7 @@ mod tests {
             (&["kill", "--nonsense", "abc"], "there is no option --nonsense", None),
             (&["show", "abc", "def"], "def is one word too many; nothing was done", None),
             (&["logs", "--stdout", "--stderr"], "--stdout and --stderr exclude each other", None),
+            (&["web", "--off", "browsers"], "browsers and --off exclude each other", None),
             (&["add", "--name"], "--name needs a value: --name <NAME>", None),
             (&["add", "--priority", "x", "true"], "--priority cannot be x", Some("a whole number is wanted")),
             (&["add", "--retries", "-1", "true"], "--retries cannot be -1", Some("it can be 0 to 4294967295")),

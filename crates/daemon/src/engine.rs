@@ -290,9 +290,7 @@ impl Engine {
         match message {
             Message::Report(report) => self.report(report, turn, watch),
             Message::Ended { run, report, found, lost_output_bytes } => {
-                if !found.is_nothing() {
-                    turn.batch.found.insert(run, found);
-                }
+                turn.batch.found.extend((!found.is_nothing()).then_some((run, found)));
                 self.tell_lost_output(run, lost_output_bytes, turn);
                 self.report(report, turn, watch);
             }

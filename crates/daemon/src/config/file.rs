@@ -54,12 +54,15 @@ impl ConfigFile {
         text_file::read(&self.path).map_err(|why| self.bad(Fault { line: why.line, error: why.error }))
     }
 
-    /// Makes it, with every key at its default, where there is none.
+    /// Makes it, with every key at its default, where there is none: whole or not at all, since a service does not start with
+    /// half a file.
     pub fn make(&self) -> Result<(), Problem> {
-        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.path);
-        match made.and_then(|mut file| file.write_all(template().as_bytes())) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(self.unusable(&error)),
-            _ => Ok(()),
+        match self.path.symlink_metadata() {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                replace(&self.path, &template()).map_err(|error| self.unusable(&error))
+            }
+            Err(error) => Err(self.unusable(&error)),
         }
     }
 

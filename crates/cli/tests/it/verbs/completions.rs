@@ -79,7 +79,7 @@ fn what_the_service_knows_is_completed_as_the_verb_needs_it() {
     assert_eq!(offers(&["nexus", "history", "--project", ""]), ["thesis"]);
     assert_eq!(offers(&["nexus", "add", "--machine", "l"]), ["local"]);
     assert_eq!(offers(&["nexus", "var", "unset", "T"]), ["TOKEN"]);
-    assert_eq!(offers(&["nexus", "config", "set", "retention."]), ["retention.jobs"]);
+    assert_eq!(offers(&["nexus", "config", "set", "retention."]), ["retention.jobs", "retention.backups"]);
     let told = nexus.ok(&["__complete", "nexus", "kill", &runs]);
     assert_eq!(told, format!("{runs}\trunning  big run"), "other shells show what it is");
 }

@@ -29,7 +29,8 @@ const ABOUT: &str = "The same interface on two ways: the unix socket `~/.nexus/n
 const TOKEN: &str = "Over TCP: the token is in `web.token` in the home of nexus. The unix socket needs none.";
 
 /// Answers in which what is unknown is null, and never absent, but for these fields.
-const NEVER_ABSENT: [(&str, &[&str]); 4] = [("Job", &["expected"]), ("Run", &[]), ("Sweep", &[]), ("Status", &[])];
+const NEVER_ABSENT: [(&str, &[&str]); 4] =
+    [("Job", &["expected"]), ("Run", &[]), ("Sweep", &[]), ("Status", &["trouble"])];
 
 /// Made once: it is the same for as long as the service runs.
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(document().to_string()));
