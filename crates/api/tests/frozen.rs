@@ -24,7 +24,7 @@ use nexus_api::screens::Screen;
 use nexus_api::service::{GpuPast, Machine, Service, StartReport, Status};
 use nexus_api::sweeps::SweepPlanned;
 use nexus_api::variables::{SetVariable, Variable};
-use nexus_api::web::{Web, WebOn};
+use nexus_api::web::{Browser, BrowserKeys, Proof, Web, WebOn};
 use nexus_api::why::Why;
 use nexus_core::run::{Memory, Outcome};
 use serde::Serialize;
@@ -149,6 +149,9 @@ const SAMPLES: &[Sample] = &[
     ("copy_results", reads_and_writes::<CopyResults>),
     ("job_spec_notify", reads_and_writes::<JobSpec>),
     ("notices", reads_and_writes::<Vec<Notice>>),
+    ("web_proof", reads_and_writes::<Proof>),
+    ("browser_keys", reads_and_writes::<Vec<BrowserKeys>>),
+    ("browsers", reads_and_writes::<Vec<Browser>>),
     ("notify_tried", reads_and_writes::<Vec<Tried>>),
     ("problems_notify", reads_and_writes::<Vec<Problem>>),
 ];
