@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 /// A socket path must fit into 108 bytes; some are kept for names beside it.
 const LONGEST_SOCKET_PATH: usize = 100;
 
+/// In bytes: a folder of nexus and a socket must fit behind it.
+const LONGEST_RUNTIME_DIR: usize = 60;
+
 /// The folder one service works in, and what is outside of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
@@ -13,7 +16,19 @@ pub struct Home {
     pub dir: PathBuf,
     /// Whether the home lies on a network file system: no WAL, sockets elsewhere.
     pub network: bool,
+    pub socket_place: SocketPlace,
     sockets: PathBuf,
+}
+
+/// Where the sockets of a home can lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SocketPlace {
+    Home,
+    /// The home lies on a network file system, or its path is too long for a socket. `runtime_dir`: the user's runtime folder,
+    /// not looked at yet.
+    Outside {
+        runtime_dir: Option<PathBuf>,
+    },
 }
 
 /// What the environment says, so that tests can say otherwise.
@@ -25,7 +40,6 @@ pub struct Surroundings {
     pub home: Option<OsString>,
     /// `XDG_RUNTIME_DIR`
     pub runtime_dir: Option<OsString>,
-    pub user_id: u32,
     pub hostname: String,
 }
 
@@ -40,12 +54,18 @@ impl Home {
         let network = is_network(&base);
         let dir = if network { base.join("hosts").join(&around.hostname) } else { base };
         let longest = dir.join("reports.sock");
-        let sockets = if network || longest.as_os_str().len() > LONGEST_SOCKET_PATH {
-            runtime_dir(around).join(format!("nexus-{:016x}", fingerprint(&dir)))
-        } else {
-            dir.clone()
+        let socket_place = match network || longest.as_os_str().len() > LONGEST_SOCKET_PATH {
+            true => SocketPlace::Outside { runtime_dir: runtime_dir(around) },
+            false => SocketPlace::Home,
         };
-        Some(Home { dir, network, sockets })
+        // Outside the folder is found by whoever can look at the file system; until then no socket is there.
+        let sockets = dir.clone();
+        Some(Home { dir, network, socket_place, sockets })
+    }
+
+    /// The same home with its sockets in this folder.
+    pub fn with_sockets(self, sockets: PathBuf) -> Home {
+        Home { sockets, ..self }
     }
 
     pub fn database(&self) -> PathBuf {
@@ -120,11 +140,9 @@ impl Home {
     }
 }
 
-fn runtime_dir(around: &Surroundings) -> PathBuf {
-    match &around.runtime_dir {
-        Some(dir) if !dir.is_empty() && dir.len() < 60 => PathBuf::from(dir),
-        _ => PathBuf::from(format!("/tmp/nexus-{}", around.user_id)),
-    }
+fn runtime_dir(around: &Surroundings) -> Option<PathBuf> {
+    let dir = around.runtime_dir.as_ref().filter(|dir| !dir.is_empty() && dir.len() < LONGEST_RUNTIME_DIR)?;
+    Some(PathBuf::from(dir))
 }
 
 /// FNV-1a: short, the same in every release, and nobody's secret hangs on it.
@@ -144,7 +162,6 @@ mod tests {
             nexus_home: nexus_home.map(OsString::from),
             home: Some("/home/ann".into()),
             runtime_dir: Some("/run/user/7".into()),
-            user_id: 7,
             hostname: "box".into(),
         }
     }
@@ -161,14 +178,19 @@ mod tests {
     fn a_network_home_is_split_by_host_and_its_sockets_are_local() {
         let home = Home::find(&around(None), |_| true).unwrap();
         assert_eq!(home.dir, Path::new("/home/ann/.nexus/hosts/box"));
-        assert!(home.socket().starts_with("/run/user/7"));
+        assert_eq!(home.socket_place, SocketPlace::Outside { runtime_dir: Some("/run/user/7".into()) });
+        assert_eq!(home.with_sockets("/run/user/7/n".into()).socket(), Path::new("/run/user/7/n/nexus.sock"));
     }
 
     #[test]
     fn a_long_path_moves_the_sockets() {
         let long = format!("/{}", "x".repeat(95));
         let home = Home::find(&around(Some(&long)), |_| false).unwrap();
-        assert!(home.socket().starts_with("/run/user/7"), "{:?}", home.socket());
-        assert!(home.reports().as_os_str().len() < 108);
+        assert_eq!(home.socket_place, SocketPlace::Outside { runtime_dir: Some("/run/user/7".into()) });
+        let (no_home, too_long) = (None, Some("/run/".repeat(30).into()));
+        for runtime_dir in [no_home, too_long] {
+            let home = Home::find(&Surroundings { runtime_dir, ..around(Some(&long)) }, |_| false).unwrap();
+            assert_eq!(home.socket_place, SocketPlace::Outside { runtime_dir: None });
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Starts the service in the background and returns when it answers.
 
+use std::error::Error;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 use nexus_api::service::StartReport;
+use nexus_node::sockets;
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -41,8 +43,11 @@ pub enum Began {
 pub async fn ensure(client: &Client, home: &Home, options: &StartOptions) -> Result<Began, CliError> {
     let deadline = Instant::now() + OTHER_SERVICE_LIMIT;
     loop {
-        if client.answers().await? {
-            return Ok(Began::Before);
+        match client.answers().await {
+            Ok(true) => return Ok(Began::Before),
+            // The service makes a socket of its own in that place, if the home is this user's.
+            Err(CliError::Connection { source, .. }) if is_foreign(&*source) => {}
+            answered => drop(answered?),
         }
         outside_of_jobs(home)?;
         // Whoever wants something of its own for this start gets a service of its own.
@@ -154,6 +159,10 @@ async fn read_line(pipe: &pipe::Receiver) -> std::io::Result<Vec<u8>> {
             Err(error) => return Err(error),
         }
     }
+}
+
+fn is_foreign(error: &(dyn Error + Send + Sync + 'static)) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(sockets::is_foreign)
 }
 
 fn not_started(error: String) -> CliError {

@@ -2,12 +2,12 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
+use nexus_node::{socket_folder, sockets};
 use rustix::fs::FlockOperation;
 
 /// Under this much free space no new job is taken, so that the ends of running ones still find room.
@@ -40,9 +40,6 @@ impl HomeLock {
 /// Makes the folders and takes the lock; none if another service answers here.
 pub fn claim(home: &Home) -> Result<Option<HomeLock>, Problem> {
     make_private(&home.dir)?;
-    if home.socket_dir() != home.dir {
-        make_private(home.socket_dir())?;
-    }
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -55,7 +52,7 @@ pub fn claim(home: &Home) -> Result<Option<HomeLock>, Problem> {
     loop {
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(Some(HomeLock { file })),
-            Err(rustix::io::Errno::WOULDBLOCK) if UnixStream::connect(home.socket()).is_ok() => return Ok(None),
+            Err(rustix::io::Errno::WOULDBLOCK) if is_answered(home) => return Ok(None),
             Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(LOCK_AGAIN),
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 let holder = std::fs::read_to_string(home.lock()).unwrap_or_default();
@@ -65,6 +62,14 @@ pub fn claim(home: &Home) -> Result<Option<HomeLock>, Problem> {
             }
             Err(error) => return Err(unusable(&home.dir, error.into())),
         }
+    }
+}
+
+/// Whether a service of this user listens. One with more clients than it can take does too.
+fn is_answered(home: &Home) -> bool {
+    match sockets::connect(&home.socket()) {
+        Ok(_) => true,
+        Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
     }
 }
 
@@ -100,6 +105,14 @@ fn make_lasting(dir: &Path) -> std::io::Result<()> {
         let _ = File::open(above).and_then(|folder| folder.sync_all());
     }
     Ok(())
+}
+
+/// The home with the folder of its sockets, which is made where there is none. For the holder of its lock.
+pub fn with_socket_folder(home: &Home) -> Result<Home, Problem> {
+    socket_folder::make(home).map_err(|error| {
+        let error = format!("there is no safe folder for its sockets: {error}");
+        Problem::NotStarted { error }
+    })
 }
 
 fn unusable(path: &Path, error: std::io::Error) -> Problem {

@@ -4,7 +4,7 @@ use std::fs::DirBuilder;
 use std::future::IntoFuture;
 use std::io::Write;
 use std::net::TcpListener;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
@@ -15,7 +15,7 @@ use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 use nexus_api::service::StartReport;
 use nexus_core::apply::Command;
-use nexus_node::{Containment, Node, NodeConfig, Report as NodeReport, cgroup, turns};
+use nexus_node::{Containment, Node, NodeConfig, Report as NodeReport, cgroup, sockets, turns};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -25,7 +25,7 @@ use crate::config::{Config, ConfigFile, Overrides, Settings};
 use crate::engine::{Calls, Engine, Message, Remnants, messages};
 use crate::events::Events;
 use crate::gpus::Gpus;
-use crate::home::{HomeLock, Reserve, claim};
+use crate::home::{HomeLock, Reserve, claim, with_socket_folder};
 use crate::http::{self, App, OwnerOnly};
 use crate::ids::IdMaker;
 use crate::import::{Importer, Watches};
@@ -70,6 +70,10 @@ pub fn run(home: Home, options: Options) -> ExitCode {
     let lock = match claim(&home) {
         Ok(Some(lock)) => lock,
         Ok(None) => return say(&StartReport::AlreadyRuns, ExitCode::SUCCESS),
+        Err(problem) => return say(&StartReport::Failed { problem }, ExitCode::FAILURE),
+    };
+    let home = match with_socket_folder(&home) {
+        Ok(home) => home,
         Err(problem) => return say(&StartReport::Failed { problem }, ExitCode::FAILURE),
     };
     speak_when_panicking(home.service_log());
@@ -503,11 +507,9 @@ fn listen(home: &Home) -> Result<OwnerOnly, Problem> {
         path: path.display().to_string(),
         error: format!("the socket cannot be made: {error}"),
     };
-    // Left by a service that was killed; ours is the lock.
-    let _ = std::fs::remove_file(&path);
-    let listener = UnixListener::bind(&path).map_err(fail)?;
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(fail)?;
-    Ok(OwnerOnly { listener, owner: rustix::process::geteuid().as_raw() })
+    // One that is there was left by a service that was killed: the lock is ours.
+    let listener = sockets::listen_at(&path).and_then(UnixListener::from_std).map_err(fail)?;
+    Ok(OwnerOnly { listener })
 }
 
 /// Without a session the service does its work all the same.

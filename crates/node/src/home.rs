@@ -7,6 +7,8 @@ use std::path::Path;
 
 use nexus_api::paths::{Home, Surroundings};
 
+use crate::socket_folder;
+
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
     #[error("cannot tell where nexus keeps its files: neither NEXUS_HOME nor HOME is set")]
@@ -48,7 +50,7 @@ pub fn find_home() -> Result<Home, HomeError> {
     find_at(std::env::var_os("NEXUS_HOME"))
 }
 
-/// The home of a node that lives in this folder. On a network file system, which other machines see too, in a folder of
+/// The home in this folder: of a node, or of a demonstration. On a network file system, which other machines see too, in a folder of
 /// this machine in it.
 pub fn node_home(folder: &Path) -> Result<Home, HomeError> {
     find_at(Some(folder.into()))
@@ -56,12 +58,13 @@ pub fn node_home(folder: &Path) -> Result<Home, HomeError> {
 
 /// The home of a node of a cluster: this very folder, which the compute nodes see too.
 pub fn shared_home(folder: &Path) -> Result<Home, HomeError> {
-    Home::find(&around(Some(folder.into())), |_| false).ok_or(HomeError::NoHome)
+    Home::find(&around(Some(folder.into())), |_| false).map(socket_folder::find).ok_or(HomeError::NoHome)
 }
 
 fn find_at(nexus_home: Option<OsString>) -> Result<Home, HomeError> {
     let forced = std::env::var_os("NEXUS_NETWORK_HOME").is_some_and(|value| value == "1");
-    Home::find(&around(nexus_home), |path| forced || is_network(path)).ok_or(HomeError::NoHome)
+    let home = Home::find(&around(nexus_home), |path| forced || is_network(path));
+    home.map(socket_folder::find).ok_or(HomeError::NoHome)
 }
 
 fn around(nexus_home: Option<OsString>) -> Surroundings {
@@ -69,7 +72,6 @@ fn around(nexus_home: Option<OsString>) -> Surroundings {
         nexus_home,
         home: std::env::var_os("HOME"),
         runtime_dir: std::env::var_os("XDG_RUNTIME_DIR"),
-        user_id: rustix::process::getuid().as_raw(),
         hostname: hostname(),
     }
 }

@@ -35,6 +35,8 @@ pub mod screens;
 mod shim;
 mod signals;
 pub mod slurm;
+pub mod socket_folder;
+pub mod sockets;
 mod tidy;
 pub mod turns;
 pub mod users;

@@ -2,37 +2,30 @@
 //! is gone with its shim. Anybody on the machine may knock; only the same user is let in, and looks who opened.
 
 use std::io;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::net::{UnixListener, UnixStream};
 
-use rustix::net::sockopt::socket_peercred;
-use rustix::process::geteuid;
 use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::sockets;
 
 /// Listens under a new name, which nobody can guess and so nobody can have taken.
 pub fn listen(run: &str) -> io::Result<(UnixListener, String)> {
-    let mut chance = [0; 8];
-    // Asked of the kernel itself: older C libraries have no function for it.
-    let got = getrandom(&mut chance, GetRandomFlags::empty())?;
-    if got != chance.len() {
-        return Err(io::Error::other("the kernel gave too little randomness"));
-    }
-    let name = format!("nexus-{run}-{:016x}", u64::from_ne_bytes(chance));
-    let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
-    listener.set_nonblocking(true)?;
-    Ok((listener, name))
+    let name = format!("nexus-{run}-{:016x}", random_number()?);
+    Ok((sockets::listen_abstract(&name)?, name))
 }
 
 /// Connects to a shim; refuses whoever else has its name.
 pub fn connect(name: &str) -> io::Result<UnixStream> {
-    let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
-    match is_own(&stream) {
-        true => Ok(stream),
-        false => Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user listens there")),
-    }
+    sockets::connect_abstract(name)
 }
 
-/// Whether the other end is a process of this user.
-pub fn is_own(stream: &UnixStream) -> bool {
-    socket_peercred(stream).is_ok_and(|peer| peer.uid == geteuid())
+/// A number that nobody can guess.
+pub(crate) fn random_number() -> io::Result<u64> {
+    let mut chance = [0; 8];
+    // Asked of the kernel itself: older C libraries have no function for it.
+    let got = getrandom(&mut chance, GetRandomFlags::empty())?;
+    match got == chance.len() {
+        true => Ok(u64::from_ne_bytes(chance)),
+        false => Err(io::Error::other("the kernel gave too little randomness")),
+    }
 }

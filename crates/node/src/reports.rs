@@ -1,28 +1,23 @@
 //! The socket on which shims report, a line each. A line is more than its messages: a shim whose run has ended listens on
 //! it for the next, until it is closed.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use nexus_api::run_dir::{FORMAT, RunSpec, ShimMessage};
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
-    SocketType, accept_with, bind, listen, recv, sendmsg, socket_with,
-};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
 use serde::{Deserialize, Serialize};
+
+use crate::sockets;
 
 /// Longer than any message of a shim, and than any run that is handed to one.
 pub const MESSAGE_BYTES: usize = 128 << 10;
-
-/// Connections that wait to be accepted; the kernel has a limit of its own below this.
-const WAITING: i32 = 4096;
 
 const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
 
@@ -60,15 +55,7 @@ pub struct Reports {
 impl Reports {
     /// Binds the socket, in the place of one that an earlier service left behind.
     pub fn open(path: &Path) -> io::Result<Reports> {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        bind(&listener, &SocketAddrUnix::new(path)?)?;
-        fs::set_permissions(path, Permissions::from_mode(0o600))?;
-        listen(&listener, WAITING)?;
+        let listener = sockets::listen_for_packets(path)?;
         Ok(Reports { path: path.to_owned(), listener, lines: Vec::new(), next: 0, buffer: vec![0; MESSAGE_BYTES] })
     }
 
@@ -96,13 +83,13 @@ impl Reports {
 
     fn accept(&mut self, heard: &mut Vec<Heard>) {
         loop {
-            match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                Ok(socket) => {
+            match sockets::accept(&self.listener) {
+                Ok(Some(socket)) => {
                     self.next += 1;
                     self.hear(Line(self.next), Arc::new(socket), heard);
                 }
-                Err(Errno::AGAIN) => return,
-                Err(Errno::INTR) => {}
+                Ok(None) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // Out of descriptors, say: without a rest the waiting connection would wake us for ever.
                 Err(_) => return std::thread::sleep(ACCEPT_AGAIN),
             }

@@ -22,6 +22,7 @@ pub struct FdStore {
 
 impl FdStore {
     /// Its socket lies in this folder: `NOTIFY_SOCKET` of the service.
+    #[expect(clippy::disallowed_methods, reason = "plays the service manager")]
     pub fn new(folder: &Path) -> FdStore {
         let path = folder.join("notify.sock");
         let socket = UnixDatagram::bind(&path).expect("a socket can be made");

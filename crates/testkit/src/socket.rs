@@ -6,6 +6,7 @@ use std::path::Path;
 
 /// Sends a request and reads the answer: status and body.
 #[track_caller]
+#[expect(clippy::disallowed_methods, reason = "for tests alone")]
 pub fn request(socket: &Path, method: &str, path: &str, body: &str) -> (u16, String) {
     let mut stream = UnixStream::connect(socket).expect("the service listens");
     let head = format!(

@@ -16,6 +16,7 @@ use hyper::upgrade::Upgraded;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use nexus_api::problem::Problem;
+use nexus_node::sockets;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
@@ -106,7 +107,7 @@ impl Client {
         body: &B,
         key: &str,
     ) -> Result<T, CliError> {
-        let mut connection = shake_hands(path, self.connect(path).await?).await?;
+        let mut connection = shake_hands(path, self.connect(path)?).await?;
         let request = request(Method::POST, path).header("idempotency-key", key).body(Full::new(json(body)));
         let response = answered(&mut connection, path, request.map_err(self::connection(path))?).await?;
         read(path, response).await
@@ -135,7 +136,7 @@ impl Client {
 
     /// The same with a body that is written while the answer is read.
     pub(super) async fn post_stream(&self, path: &str, pieces: mpsc::Receiver<Bytes>) -> Result<Body, CliError> {
-        let mut connection = shake_hands(path, self.connect(path).await?).await?;
+        let mut connection = shake_hands(path, self.connect(path)?).await?;
         let request = request(Method::POST, path).body(Pieces(pieces)).map_err(self::connection(path))?;
         let response = answered(&mut connection, path, request).await?;
         streamed(path, response).await
@@ -143,7 +144,7 @@ impl Client {
 
     /// Turns a connection over to another protocol.
     pub(super) async fn upgrade(&self, path: &str, protocol: &'static str) -> Result<Upgraded, CliError> {
-        let stream = self.connect(path).await?;
+        let stream = self.connect(path)?;
         let (mut sender, connection_work) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(connection(path))?;
         tokio::spawn(connection_work.with_upgrades());
@@ -162,7 +163,7 @@ impl Client {
     /// Whether a service answers. Asked, since one that was killed takes connections until its last thread is gone.
     pub async fn answers(&self) -> Result<bool, CliError> {
         let path = "/v1/service";
-        match self.connect(path).await {
+        match self.connect(path) {
             Ok(stream) => Ok(self.asked_first(path, stream).await.is_ok()),
             Err(CliError::NoService { .. }) => Ok(false),
             Err(error) => Err(error),
@@ -173,7 +174,7 @@ impl Client {
     /// [`CliError::NoService`].
     pub async fn connects(&self) -> Result<bool, CliError> {
         let path = "/v1/service";
-        match self.connect(path).await {
+        match self.connect(path) {
             Ok(stream) => {
                 let connection = shake_hands(path, stream).await?;
                 *self.open() = Some(Open { connection, since: Instant::now(), has_answered: false });
@@ -197,10 +198,15 @@ impl Client {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn connect(&self, path: &str) -> Result<UnixStream, CliError> {
-        let stream = match UnixStream::connect(&self.socket).await {
-            Err(error) if is_absent(&error) => match self.signed_socket() {
-                Some(socket) => UnixStream::connect(socket).await,
+    fn connect(&self, path: &str) -> Result<UnixStream, CliError> {
+        // A job's environment is only for a service of one's own: in a shared folder anybody can make a socket.
+        let stream = match sockets::connect(&self.socket) {
+            Err(error) if is_absent(&error) || sockets::is_foreign(&error) => match self.signed_socket() {
+                // A stranger has the name of a service that is gone.
+                Some(socket) => sockets::connect(&socket).map_err(|error| match sockets::is_foreign(&error) {
+                    true => io::ErrorKind::NotFound.into(),
+                    false => error,
+                }),
                 None => Err(error),
             },
             other => other,
@@ -209,12 +215,12 @@ impl Client {
             true => CliError::NoService { home: self.home.clone() },
             false => connection(path)(error),
         })?;
-        // A job's environment is only for a service of one's own: in a shared folder anybody can make a socket.
-        let owner = stream.peer_cred().map_err(connection(path))?.uid();
-        match owner == rustix::process::geteuid().as_raw() {
-            true => Ok(stream),
-            false => Err(connection(path)(io::Error::other("the socket belongs to another user"))),
-        }
+        UnixStream::from_std(stream).map_err(connection(path))
+    }
+
+    /// Whether there is a socket, though nobody may listen on it: a service that stops takes its own with it.
+    pub fn has_socket(&self) -> bool {
+        self.socket.exists() || self.signed_socket().is_some_and(|socket| socket.exists())
     }
 
     /// Where the service says that it listens, if that is another place than this environment leads to.
@@ -227,13 +233,13 @@ impl Client {
         let open = self.open().take().filter(|open| open.since.elapsed() < FRESH);
         let (mut connection, has_answered) = match open {
             Some(open) => (open.connection, open.has_answered),
-            None => (shake_hands(path, self.connect(path).await?).await?, true),
+            None => (shake_hands(path, self.connect(path)?).await?, true),
         };
         match exchange(&mut connection, method.clone(), path, body.clone()).await {
             // A service that was killed takes connections until its last thread is gone; then it takes none. To ask
             // again does no harm, to tell it something again might.
             Err(CliError::Connection { source, .. }) if method == Method::GET && source.is::<hyper::Error>() => {
-                let mut connection = shake_hands(path, self.connect(path).await?).await?;
+                let mut connection = shake_hands(path, self.connect(path)?).await?;
                 exchange(&mut connection, method, path, body).await
             }
             Err(CliError::Connection { source, .. }) if !has_answered && is_unread(&*source) => {

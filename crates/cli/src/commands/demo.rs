@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use nexus_api::paths::{Home, Surroundings};
+use nexus_api::paths::Home;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::client::Client;
@@ -127,13 +127,5 @@ fn make_home() -> Result<PathBuf, CliError> {
 
 /// The home that a `nexus` with this `NEXUS_HOME` finds.
 fn home_at(dir: &Path) -> Result<Home, CliError> {
-    let around = Surroundings {
-        nexus_home: Some(dir.into()),
-        home: None,
-        runtime_dir: std::env::var_os("XDG_RUNTIME_DIR"),
-        user_id: rustix::process::getuid().as_raw(),
-        hostname: nexus_node::home::hostname(),
-    };
-    let found = Home::find(&around, nexus_node::home::is_network);
-    found.ok_or_else(|| CliError::Home { source: format!("{} is no place for one", dir.display()).into() })
+    nexus_node::home::node_home(dir).map_err(|error| CliError::Home { source: Box::new(error) })
 }

@@ -10,6 +10,7 @@ use nexus_api::config::ConfigView;
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 use nexus_api::service::{Obstacle, Service, Status};
+use nexus_node::socket_folder;
 use rustix::fs::{Access, access, statvfs};
 use serde::Serialize;
 
@@ -71,6 +72,7 @@ pub async fn run(args: DoctorArgs, app: &App) -> Result<ExitCode, CliError> {
         gpu_check(status.as_ref()),
     ];
     let of_service = |service| [driver_check(service), locks_check(service, status.as_ref()), jobs_file_check(service)];
+    checks.extend(sockets_check(&app.home));
     checks.extend(login::check(&app.home));
     checks.extend(models);
     checks.extend(service.as_ref().into_iter().flat_map(of_service).flatten());
@@ -119,6 +121,14 @@ fn home_check(home: &Home) -> Finding {
             found(name, Level::Bad, says, mend)
         }
     }
+}
+
+/// Only where there is something to tell.
+fn sockets_check(home: &Home) -> Option<Finding> {
+    let unfit = socket_folder::unfit_runtime_dir(home)?;
+    let mend =
+        "set it to a folder that only you can enter; until then the sockets are in /tmp, in a folder of random name";
+    Some(found("sockets", Level::Warn, format!("XDG_RUNTIME_DIR is not used: {unfit}"), Some(mend)))
 }
 
 fn config_check(config: Result<ConfigView, CliError>) -> Finding {

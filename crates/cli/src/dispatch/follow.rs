@@ -57,7 +57,7 @@ impl Follower<'_> {
                 break;
             }
             // Whoever stopped it starts it again, or does not want it.
-            if !stopping && was_killed(app, self.client).await {
+            if !stopping && was_killed(self.client).await {
                 app.start(StartOptions::default()).await?;
             }
             sleep(RESTART_LOOK).await;
@@ -143,9 +143,9 @@ impl Follower<'_> {
 
 /// Whether nobody answers and nobody took leave: a service that stops takes its socket with it, a moment after its last
 /// word.
-async fn was_killed(app: &App, client: &Client) -> bool {
+async fn was_killed(client: &Client) -> bool {
     for _ in 0..LEAVING_LOOKS {
-        if !app.home.socket().exists() || client.answers().await.unwrap_or(false) {
+        if !client.has_socket() || client.answers().await.unwrap_or(false) {
             return false;
         }
         sleep(RESTART_LOOK).await;

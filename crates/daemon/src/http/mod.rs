@@ -276,21 +276,19 @@ impl App {
 /// Accepts only connections of the service's own user.
 pub struct OwnerOnly {
     pub listener: UnixListener,
-    pub owner: u32,
 }
 
 impl Listener for OwnerOnly {
     type Io = UnixStream;
     type Addr = ();
 
+    #[expect(clippy::disallowed_methods, reason = "waits in the runtime, and asks for the peer at once")]
     async fn accept(&mut self) -> (UnixStream, ()) {
         loop {
             match self.listener.accept().await {
-                Ok((stream, _)) => match stream.peer_cred() {
-                    Ok(peer) if peer.uid() == self.owner => return (stream, ()),
-                    // The socket is 0600: only root gets as far as this, and is turned away.
-                    _ => drop(stream),
-                },
+                Ok((stream, _)) if nexus_node::sockets::is_own(&stream) => return (stream, ()),
+                // The socket is 0600: only root gets as far as this, and is turned away.
+                Ok((stream, _)) => drop(stream),
                 // Out of file descriptors, say: let some go before the next try.
                 Err(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
             }

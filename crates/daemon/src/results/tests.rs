@@ -74,7 +74,7 @@ fn a_link_in_the_target_is_replaced_and_not_followed() {
 #[test]
 fn sockets_and_lines_that_were_left_out_are_refused() {
     let dir = folder();
-    let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("work/s")).unwrap();
+    let _socket = nexus_node::sockets::listen_at(&dir.path().join("work/s")).unwrap();
     let failed = copy(&order(dir.path(), &["s"]), &Progress::default()).unwrap_err();
     assert!(failed.to_string().ends_with("/s is a socket, and no file that can be copied"), "{failed}");
     let mut order = order(dir.path(), &[]);

@@ -65,6 +65,7 @@ pub fn remove() {
     notify(&format!("FDSTOREREMOVE=1\nFDNAME={NAME}"), None);
 }
 
+#[expect(clippy::disallowed_methods, reason = "the service manager, which started this process, says where it listens")]
 fn notify(text: &str, fd: Option<BorrowedFd>) {
     let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let address = match path.as_bytes().strip_prefix(b"@") {

@@ -224,7 +224,6 @@ pub mod tests {
             nexus_home: Some(dir.as_os_str().to_os_string()),
             home: None,
             runtime_dir: None,
-            user_id: 0,
             hostname: "box".into(),
         };
         Home::find(&around, |_| false).unwrap()

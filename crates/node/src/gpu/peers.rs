@@ -235,6 +235,7 @@ impl Switchboard {
         Ok(())
     }
 
+    #[expect(clippy::disallowed_methods, reason = "other users are who it is for; they are known by their uid")]
     fn accept(&mut self) {
         let Some(listener) = &self.listener else { return };
         let mut came = Vec::new();
@@ -350,6 +351,7 @@ fn path_in(folder: &File, name: &str) -> PathBuf {
 }
 
 /// Whoever listens there. A stranger's socket may keep nobody waiting.
+#[expect(clippy::disallowed_methods, reason = "other users are who it is for; the uid is part of the answer")]
 fn connect(folder: &File, name: &str) -> io::Result<(UnixStream, u32)> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -360,6 +362,7 @@ fn connect(folder: &File, name: &str) -> io::Result<(UnixStream, u32)> {
 }
 
 /// On a name that nobody can guess, and so nobody can take.
+#[expect(clippy::disallowed_methods, reason = "other users are who it is for")]
 fn listen(folder: File, own: u32) -> io::Result<Listener> {
     let mut chance = [0u8; 8];
     getrandom(&mut chance, GetRandomFlags::empty())?;

@@ -34,7 +34,7 @@ use crate::gpu::{Watcher, WatcherConfig};
 use crate::node::{Node, NodeError};
 use crate::slurm::{self, Submitter};
 use crate::words::NodeConfig;
-use crate::{Containment, home, login, processes, signals};
+use crate::{Containment, home, login, processes, signals, socket_folder};
 
 /// More at once no service needs; each is a thread.
 const MOST_STREAMS: usize = 256;
@@ -155,6 +155,7 @@ fn serve(options: ServeOptions) -> Result<(), ServeError> {
         LockError::File { path, source, .. } => ServeError::Home { path, source },
         held => ServeError::Lock(held),
     })?;
+    let home = socket_folder::make(&home).map_err(|source| ServeError::Home { path: home.dir.clone(), source })?;
     let outgoing = Arc::new(Outgoing::default());
     let (doer, containment) = open_doer(&home, &options, lock, &outgoing, &ending)?;
     let hello = about::hello(&home, &containment, &boot_id);
@@ -231,9 +232,7 @@ fn take_over_line() -> io::Result<(File, File)> {
 fn open_home(folder: &Path, is_shared: bool) -> Result<Home, ServeError> {
     let found = if is_shared { home::shared_home(folder) } else { home::node_home(folder) };
     let home = found.map_err(|error| ServeError::Home { path: folder.to_owned(), source: io::Error::other(error) })?;
-    for dir in [home.dir.as_path(), home.socket_dir()] {
-        make_private(dir).map_err(|source| ServeError::Home { path: dir.to_owned(), source })?;
-    }
+    make_private(&home.dir).map_err(|source| ServeError::Home { path: home.dir.clone(), source })?;
     Ok(home)
 }
 

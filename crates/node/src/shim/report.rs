@@ -3,22 +3,23 @@
 //!
 //! The same line brings the next run to a shim that is done with one: see `keeper.rs` for who is handed which.
 
+use std::fs::symlink_metadata;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nexus_api::run_dir::{ExitRecord, RunSpec, ShimMessage, Started};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags,
-    SocketType, connect, recv, recvmsg, send, socket_with,
-};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recv, recvmsg, send};
+use rustix::process::geteuid;
 use serde::de::IgnoredAny;
 
 use crate::reports::{MESSAGE_BYTES, Next};
+use crate::sockets;
 
 const PATIENCE: Duration = Duration::from_millis(20);
 
@@ -51,29 +52,16 @@ impl Line {
             return true;
         }
         self.socket = None;
-        if self.reports.is_dir() {
+        if is_own_folder(&self.reports) {
             let (ShimMessage::Started(Started { run, .. }) | ShimMessage::Ended(ExitRecord { run, .. })) = message;
             // Whoever waits for it asks Slurm too.
             let _ = std::fs::write(self.reports.join(run), []);
             return false;
         }
         let until = Instant::now() + PATIENCE;
-        self.socket = self.connected(until);
+        // Whoever else listens there must not hand this process a run.
+        self.socket = sockets::connect_packets(&self.reports, until).ok();
         self.socket.as_ref().is_some_and(|socket| send_soon(socket, &text, until))
-    }
-
-    fn connected(&self, until: Instant) -> Option<OwnedFd> {
-        let address = SocketAddrUnix::new(&self.reports).ok()?;
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).ok()?;
-        loop {
-            match connect(&socket, &address) {
-                Ok(()) => return Some(socket),
-                // The queue of connections is full, of which a unix socket gives no notice.
-                Err(Errno::AGAIN) if Instant::now() < until => std::thread::sleep(Duration::from_millis(2)),
-                Err(_) => return None,
-            }
-        }
     }
 
     /// This shim takes no other run: what was handed to it goes to another.
@@ -113,6 +101,11 @@ impl Line {
         let next = serde_json::from_slice(text.get(..came.bytes)?).ok()?;
         Some((next, guard))
     }
+}
+
+/// A folder of another user is no cluster's: a link in it would lead the file elsewhere.
+fn is_own_folder(path: &Path) -> bool {
+    symlink_metadata(path).is_ok_and(|about| about.is_dir() && about.uid() == geteuid().as_raw())
 }
 
 fn send_soon(socket: &OwnedFd, text: &[u8], until: Instant) -> bool {

@@ -15,7 +15,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::viewer::{Gone, Viewer};
 use crate::logs::{LogReader, Which};
-use crate::rendezvous;
+use crate::{rendezvous, sockets};
 
 /// More are turned away.
 const MOST: usize = 32;
@@ -149,14 +149,9 @@ impl Viewers {
 
     fn accept(&mut self) {
         while let Some(listener) = &self.listener {
-            match listener.accept() {
-                Ok((stream, _)) => {
-                    let is_welcome = self.viewers.len() < MOST && rendezvous::is_own(&stream);
-                    if is_welcome && stream.set_nonblocking(true).is_ok() {
-                        self.viewers.push(Viewer::new(stream));
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            match sockets::accept(listener) {
+                Ok(Some(stream)) if self.viewers.len() < MOST => self.viewers.push(Viewer::new(stream.into())),
+                Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(_) => {
                     self.rests = true;

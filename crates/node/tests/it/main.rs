@@ -13,6 +13,7 @@ mod stage;
 mod standstill;
 mod starting;
 mod stopping;
+mod strangers;
 mod weight;
 
 /// Not a test: the process that nodes under test start as their launcher. It is this very program, with one thread.

@@ -67,7 +67,7 @@ impl Way {
 
     fn starts(&self, wish: Wish, error: &CliError, away: Duration) -> bool {
         let is_gone = matches!(error, CliError::NoService { .. });
-        let has_died = || away > GOING && self.app.home.socket().exists();
+        let has_died = || away > GOING && self.app.client.has_socket();
         is_gone && !self.read_only && (wish == Wish::Change || !self.met.load(Ordering::Relaxed) || has_died())
     }
 }

@@ -15,6 +15,7 @@ mod jobs_file;
 mod network_home;
 mod owners;
 mod results;
+mod sockets;
 mod web;
 
 use std::path::Path;

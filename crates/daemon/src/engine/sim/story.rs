@@ -96,7 +96,6 @@ impl Story {
             nexus_home: Some(folder.path().join("home").into()),
             home: None,
             runtime_dir: None,
-            user_id: 0,
             hostname: "here".into(),
         };
         let home = Home::find(&around, |_| false).expect("a home");

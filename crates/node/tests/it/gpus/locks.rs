@@ -154,7 +154,7 @@ fn traps_in_the_folder_are_not_stepped_into_and_stop_no_job() {
     let fifo = std::ffi::CString::new(at('e').to_str().unwrap()).unwrap();
     // SAFETY: a path that ends with a zero byte.
     assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o666) }, 0);
-    let _socket = std::os::unix::net::UnixListener::bind(at('f')).unwrap();
+    let _socket = nexus_node::sockets::listen_at(at('f').as_ref()).unwrap();
     let table =
         [('a', "a symbolic link"), ('b', "a symbolic link"), ('c', "a folder"), ('e', "a FIFO"), ('f', "a socket")];
     for (letter, what) in table {
