@@ -155,6 +155,9 @@ pub struct Watch {
     pub usual: JobSpec,
     #[serde(default)]
     pub again: bool,
+    /// A group whose members may write to the file too, by name or number. A file that anybody else can write is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_with: Option<String>,
 }
 
 /// Answer to it: what the first look brought.
@@ -178,8 +181,11 @@ pub struct Watched {
     pub since: String,
     /// Entries that were taken so far.
     pub taken: u64,
-    /// Why it cannot be read now; null where it can.
+    /// Why it is not taken now: it cannot be read, or another user can write to it. Null where it is.
     pub trouble: Option<String>,
+    /// The group whose members may write to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_with: Option<String>,
 }
 
 /// A file and what became of it: what `nexus import --json` prints.

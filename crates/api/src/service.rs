@@ -50,6 +50,9 @@ pub struct Service {
     /// Lines of `jobs.txt` that were not taken, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs_file_refused: Vec<String>,
+    /// Why `jobs.txt` is not kept now: another user can write to it, or it cannot be written, say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobs_file_trouble: Option<String>,
     /// Why the database cannot be used. Until it can, the service takes no jobs, starts none, and changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<Told>,

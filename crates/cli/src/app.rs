@@ -1,6 +1,7 @@
 //! What every command is given: a way to print, and the home it works in.
 
 use nexus_api::paths::Home;
+use nexus_daemon::config::ConfigFile;
 
 use crate::client::Client;
 use crate::error::CliError;
@@ -37,7 +38,12 @@ impl App {
     /// Makes sure that a service answers. A new home on a network file system is told about, this once.
     pub async fn start(&self, options: StartOptions) -> Result<Began, CliError> {
         let is_new = !self.home.database().exists();
+        // Before the service makes the home strict: whoever starts it hears what the next start refuses.
+        let doubts = ConfigFile::of(&self.home).doubts();
         let began = start::ensure(&self.client, &self.home, &options).await?;
+        if began == Began::Now {
+            doubts.iter().for_each(|doubt| self.ui.warn(doubt));
+        }
         if is_new && self.home.network {
             self.ui.warn(&format!(
                 "{} is on a network file system: slower, and for this host alone; NEXUS_HOME on a local disk is better",

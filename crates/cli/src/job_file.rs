@@ -1,6 +1,5 @@
 //! A file of jobs on the client's side: found, opened and read whole; what its jobs that do not wait mean for the others.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Component, Path, PathBuf};
@@ -11,6 +10,8 @@ use nexus_api::jobs::State;
 use serde::Deserialize;
 
 use crate::error::{CliError, Refused};
+use crate::typed_file;
+use crate::ui::Ui;
 
 /// More than this is not held in memory.
 const MOST_BYTES: u64 = 2 << 30;
@@ -32,7 +33,7 @@ pub struct Source {
 }
 
 /// `-` is standard input.
-pub fn open(typed: &str) -> Result<Source, CliError> {
+pub fn open(typed: &str, ui: &Ui) -> Result<Source, CliError> {
     if typed == "-" || typed == "/dev/stdin" {
         let here = std::env::current_dir().map_err(CliError::io("the folder this was typed in cannot be found"))?;
         return Ok(Source { name: "standard input".into(), folder: text(here)?, file: Box::new(std::io::stdin()) });
@@ -64,7 +65,7 @@ pub fn open(typed: &str) -> Result<Source, CliError> {
     if !kind.is_file() && !kind.is_fifo() {
         return Err(refused("it is not a file", None));
     }
-    let file = File::open(typed).map_err(|error| refused(&error.to_string(), None))?;
+    let file = typed_file::open(Path::new(typed), ui).map_err(|error| refused(&error.to_string(), None))?;
     let path = PathBuf::from(path(typed)?);
     let folder = path.parent().unwrap_or(Path::new("/")).to_path_buf();
     Ok(Source { name: typed.into(), folder: text(folder)?, file: Box::new(file) })

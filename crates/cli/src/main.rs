@@ -34,6 +34,7 @@ mod start;
 mod stay;
 mod top;
 mod typed;
+mod typed_file;
 mod ui;
 mod unit;
 mod usage;

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 pub struct WholeFile {
@@ -26,7 +27,7 @@ impl WholeFile {
         };
         let Some(name) = path.file_name() else { return Err(io::Error::other("it is a folder")) };
         let beside = path.with_file_name(format!(".{}.{}.part", name.to_string_lossy(), std::process::id()));
-        let file = File::create(&beside)?;
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
         let whole = WholeFile { file: BufWriter::new(file), path, beside: Some(beside) };
         if let Some(found) = found {
             whole.file.get_ref().set_permissions(found.permissions())?;

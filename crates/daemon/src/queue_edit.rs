@@ -29,6 +29,14 @@ pub struct FileNotes {
     pub nudge: tokio::sync::Notify,
     /// With all jobs, however many.
     pub whole: AtomicBool,
+    /// Why the file is not kept now: another user can write to it, or it cannot be written.
+    pub trouble: Mutex<Option<String>>,
+}
+
+impl FileNotes {
+    pub fn set_trouble(&self, error: Option<&str>) {
+        *self.trouble.lock().expect("nobody panics with it in hand") = error.map(String::from);
+    }
 }
 
 /// A job that waits.

@@ -147,18 +147,19 @@ pub fn check_config(home: &Home) -> Result<(), Problem> {
 }
 
 /// Made first where there is none.
-fn read_config(home: &Home) -> Result<Settings, Problem> {
-    let file = ConfigFile::of(home);
+fn read_config(file: &ConfigFile) -> Result<Settings, Problem> {
     file.make()?;
     file.settings()
 }
 
 fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Problem> {
-    let settings = read_config(home)?;
+    let config_file = ConfigFile::of(home);
+    let settings = read_config(&config_file)?;
+    let doubts = config_file.doubts();
     let overrides = overrides(options)?;
     let mut config = settings.config.clone();
     overrides.over(&mut config);
-    let (models, models_line) = models(&overrides, config.models_file.as_deref())?;
+    let (models, models_line) = models(&overrides, config.models_file.as_deref(), config_file.is_strict())?;
     let log_dir = config.log_dir.clone().unwrap_or_else(|| home.default_log_dir());
     let (store, host) = open_store(home, &log_dir, options.adopt_home)?;
     let simulated = simulated_gpus(&store, options)?;
@@ -166,9 +167,8 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     let world = store.restore().map_err(|error| error.problem())?;
     let variables = store.variables_set().map_err(|error| error.problem())?;
     let (to_engine, inbox) = mpsc::channel();
-    if let Some(line) = models_line {
-        to_engine.send(Message::Log(vec![line.into()])).expect("the other end is held here");
-    }
+    let lines = doubts.into_iter().map(Line::warn).chain(models_line.map(Line::from)).collect();
+    to_engine.send(Message::Log(lines)).expect("the other end is held here");
     let reload = Arc::new(Reload::new(home, settings, overrides, models, to_engine.clone()));
     let node = open_node(home, lock, to_engine.clone())?;
     let lines = Arc::new(Lines::new(open_mirrors(to_engine.clone())?));
@@ -204,6 +204,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         trouble: Arc::default(),
         store,
     };
+    config_file.make_strict()?;
     Ok(Parts {
         engine,
         to_engine,
@@ -245,10 +246,10 @@ fn open_logs(home: &Home, log_dir: &Path, config: &Config) -> Result<ServiceLog,
 
 /// A table that this very start names must be right. That of the configuration keeps no service down: jobs go without
 /// it until it is right, and its trouble is told.
-fn models(overrides: &Overrides, path: Option<&Path>) -> Result<(Source, Option<String>), Problem> {
+fn models(overrides: &Overrides, path: Option<&Path>, strict: bool) -> Result<(Source, Option<String>), Problem> {
     match overrides.has("models.file") {
         true => Ok((Source::open(path)?, None)),
-        false => Ok(Source::begin(path)),
+        false => Ok(Source::begin(path, !strict)),
     }
 }
 

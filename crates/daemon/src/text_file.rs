@@ -1,10 +1,11 @@
 //! A text that people write for nexus: read whole, or a word on why it cannot be, with the line where there is one.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use nexus_node::trust::{self, OpenError, Untrusted, Writers};
 use rustix::fs::OFlags;
 
 /// No such text is larger; something else lies in its place.
@@ -14,27 +15,46 @@ const MOST_BYTES: u64 = 1 << 20;
 pub struct Unreadable {
     pub line: Option<u64>,
     pub error: String,
+    /// It could be read, and is not obeyed: a stranger can write to it.
+    pub untrusted: Option<Untrusted>,
 }
 
-/// None where there is no file.
-pub fn read(path: &Path) -> Result<Option<String>, Unreadable> {
-    let Some(bytes) = bytes(path, MOST_BYTES)? else { return Ok(None) };
+/// A text that is obeyed, where nobody but `writers` can write to it. None where there is no file.
+pub fn read(path: &Path, writers: &Writers) -> Result<Option<String>, Unreadable> {
+    text(bytes(path, MOST_BYTES, writers)?)
+}
+
+/// The same whoever can write to it: for what is no order, and for the one start that warns instead of refusing.
+pub fn read_of_anybody(path: &Path) -> Result<Option<String>, Unreadable> {
+    // Without waiting: a pipe in its place must not hold up a service.
+    let flags = OFlags::NONBLOCK.bits() as i32;
+    let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
+    text(content(path, opened.map_err(OpenError::Io), MOST_BYTES)?)
+}
+
+/// What stands there, whatever it is, where nobody but `writers` can write to it; none where there is no file.
+pub fn bytes(path: &Path, most: u64, writers: &Writers) -> Result<Option<Vec<u8>>, Unreadable> {
+    content(path, trust::open(path, writers), most)
+}
+
+fn text(bytes: Option<Vec<u8>>) -> Result<Option<String>, Unreadable> {
+    let Some(bytes) = bytes else { return Ok(None) };
     String::from_utf8(bytes).map(Some).map_err(|error| {
         let good = error.utf8_error().valid_up_to();
         let line = error.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
-        Unreadable { line: Some(line), error: "it is not text in UTF-8".into() }
+        Unreadable { line: Some(line), ..unreadable("it is not text in UTF-8") }
     })
 }
 
-/// What stands there, whatever it is; none where there is no file.
-pub fn bytes(path: &Path, most: u64) -> Result<Option<Vec<u8>>, Unreadable> {
+fn content(path: &Path, opened: Result<File, OpenError>, most: u64) -> Result<Option<Vec<u8>>, Unreadable> {
     let fail = |error: std::io::Error| unreadable(&without_number(&error));
-    // Without waiting: a pipe in its place must not hold up a service.
-    let flags = OFlags::NONBLOCK.bits() as i32;
-    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+    let file = match opened {
         Ok(file) => file,
-        Err(error) if is_absent(&error) && !path.is_symlink() => return Ok(None),
-        Err(error) => return Err(fail(error)),
+        Err(OpenError::Io(error)) if is_absent(&error) && !path.is_symlink() => return Ok(None),
+        Err(OpenError::Io(error)) => return Err(fail(error)),
+        Err(OpenError::Untrusted(untrusted)) => {
+            return Err(Unreadable { untrusted: Some(untrusted.clone()), ..unreadable(&untrusted.to_string()) });
+        }
     };
     let found = file.metadata().map_err(fail)?;
     if found.is_dir() {
@@ -52,7 +72,7 @@ pub fn bytes(path: &Path, most: u64) -> Result<Option<Vec<u8>>, Unreadable> {
 }
 
 fn unreadable(error: &str) -> Unreadable {
-    Unreadable { line: None, error: error.into() }
+    Unreadable { line: None, error: error.into(), untrusted: None }
 }
 
 /// Neither it nor its folder.

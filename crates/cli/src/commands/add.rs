@@ -17,7 +17,7 @@ use crate::render::reason::{self, Capacity};
 use crate::render::text;
 use crate::resolve::{Surroundings, resolve};
 use crate::typed::{AddArgs, is_escaped};
-use crate::{snapshot, ui};
+use crate::{snapshot, typed_file, ui};
 
 pub async fn run(args: AddArgs, raw: &[OsString], app: &App) -> Result<ExitCode, CliError> {
     let mut spec = spec(&args, raw, "add", app)?;
@@ -81,7 +81,8 @@ fn look_around(args: &AddArgs, raw: &[OsString], app: &App) -> Result<Surroundin
     let mut env_files = Vec::new();
     for path in &args.env_file {
         let shown = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(CliError::io(format!("--env-file {shown} cannot be read")))?;
+        let text = typed_file::read_to_string(path, &app.ui)
+            .map_err(CliError::io(format!("--env-file {shown} cannot be read")))?;
         env_files.push((shown, text));
     }
     let cwd = std::env::current_dir().map_err(CliError::io("the folder this was typed in cannot be found"))?;

@@ -10,6 +10,7 @@ use crate::app::App;
 use crate::error::{CliError, Usage};
 use crate::process::ExitCode;
 use crate::render::text;
+use crate::typed_file;
 
 /// Copy the database while nexus runs, and put a copy back
 ///
@@ -114,6 +115,9 @@ async fn restore(args: RestoreArgs, app: &App) -> Result<ExitCode, CliError> {
         return Err(Problem::ServiceRuns { home: home.dir.display().to_string() }.into());
     }
     let file = args.file.as_deref().map(whole).transpose()?.map(PathBuf::from);
+    if let Some(file) = &file {
+        typed_file::warn_of_strangers(file, &app.ui);
+    }
     let restored = tokio::task::spawn_blocking(move || nexus_daemon::restore(&home, file.as_deref())).await;
     let restored = match restored {
         Ok(restored) => restored?,

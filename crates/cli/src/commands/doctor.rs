@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use nexus_api::config::ConfigView;
+use nexus_api::import::Watched;
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 use nexus_api::service::{Obstacle, Service, Status};
@@ -55,6 +56,10 @@ pub async fn run(args: DoctorArgs, app: &App) -> Result<ExitCode, CliError> {
         Some(_) => client.status(false).await.ok(),
         None => None,
     };
+    let watched = match &service {
+        Some(_) => client.watches().await.unwrap_or_default(),
+        None => vec![],
+    };
     let config = config::in_force(app).await;
     let models = config.as_ref().ok().and_then(models_check);
     let mut checks = vec![
@@ -75,6 +80,7 @@ pub async fn run(args: DoctorArgs, app: &App) -> Result<ExitCode, CliError> {
     checks.extend(sockets_check(&app.home));
     checks.extend(login::check(&app.home));
     checks.extend(models);
+    checks.extend(watched.iter().filter_map(watch_check));
     checks.extend(service.as_ref().into_iter().flat_map(of_service).flatten());
     let bad = checks.iter().any(|finding| finding.level == Level::Bad);
     match args.json {
@@ -185,8 +191,25 @@ fn disk_check(home: &Home) -> Finding {
     }
 }
 
+/// A watched file whose lines are not taken, or that others may write to on purpose. One that is not there yet may come.
+fn watch_check(watched: &Watched) -> Option<Finding> {
+    let (name, file) = ("watched", &watched.file);
+    match (&watched.trouble, &watched.shared_with) {
+        (Some(_), _) if !Path::new(file).exists() => None,
+        (Some(trouble), _) => Some(found(name, Level::Bad, format!("{file} is not taken: {trouble}"), None)),
+        (None, Some(group)) => {
+            let says = format!("{file} is shared with group {group}: its members can queue commands that run as you");
+            Some(found(name, Level::Ok, says, None))
+        }
+        (None, None) => None,
+    }
+}
+
 /// Only where there is something to tell.
 fn jobs_file_check(service: &Service) -> Option<Finding> {
+    if let Some(trouble) = &service.jobs_file_trouble {
+        return Some(found("jobs.txt", Level::Warn, format!("it is not kept: {trouble}"), None));
+    }
     let lines = &service.jobs_file_refused;
     let mend = Some("correct them, without the #! before them, and delete the rest of the #! lines");
     (!lines.is_empty()).then(|| found("jobs.txt", Level::Warn, lines.join("; "), mend))

@@ -19,7 +19,7 @@ use crate::process::ExitCode;
 use crate::render::text::counted;
 use crate::render::{self, paint::Paint};
 use crate::typed::is_escaped;
-use crate::{resolve, usual, values};
+use crate::{resolve, typed_file, usual, values};
 
 /// Jobs listed before a question; the rest is counted.
 const LISTED: usize = 20;
@@ -165,7 +165,7 @@ pub struct EditArgs {
 }
 
 pub async fn run(args: EditArgs, raw: &[OsString], app: &App) -> Result<ExitCode, CliError> {
-    let mut edit = wanted(&args, raw)?;
+    let mut edit = wanted(&args, raw, app)?;
     let Some(selector) = &args.selector else {
         if edit != JobEdit::default() {
             return Err(Usage::new("these options are for one job, and none is named", "nexus edit abc …").of("edit"));
@@ -191,7 +191,7 @@ pub async fn run(args: EditArgs, raw: &[OsString], app: &App) -> Result<ExitCode
 }
 
 /// What is to be changed of one job; nothing, where no option was given.
-fn wanted(args: &EditArgs, raw: &[OsString]) -> Result<JobEdit, CliError> {
+fn wanted(args: &EditArgs, raw: &[OsString], app: &App) -> Result<JobEdit, CliError> {
     let usage = |usage: Usage| usage.of("edit");
     sensible(args).map_err(usage)?;
     let here = std::env::current_dir().map_err(CliError::io("the folder this was typed in cannot be found"))?;
@@ -243,7 +243,8 @@ fn wanted(args: &EditArgs, raw: &[OsString]) -> Result<JobEdit, CliError> {
     let mut env = Env::new();
     for path in &args.env_file {
         let shown = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(CliError::io(format!("--env-file {shown} cannot be read")))?;
+        let text = typed_file::read_to_string(path, &app.ui)
+            .map_err(CliError::io(format!("--env-file {shown} cannot be read")))?;
         env.extend(values::env_file(&shown, &text).map_err(usage)?);
     }
     for text in &args.env {

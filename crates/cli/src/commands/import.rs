@@ -37,6 +37,7 @@ Examples:
   nexus import commands.txt
   nexus import jobs.csv --dry-run
   nexus import --watch jobs.csv
+  nexus import --watch /data/lab/jobs.csv --shared-with lab
   nexus import --list
   nexus import --stop jobs.csv
   nexus import old.jsonl --as-history
@@ -54,6 +55,9 @@ pub struct ImportArgs {
     /// Takes new entries from now on, as they are written
     #[arg(long)]
     pub watch: bool,
+    /// Takes a watched file though the members of this group can write to it: whoever can write to it runs commands as you
+    #[arg(long, value_name = "GROUP", requires = "watch")]
+    pub shared_with: Option<String>,
     /// Queues every entry as it stands, known or not
     #[arg(long)]
     pub again: bool,
@@ -125,7 +129,13 @@ async fn watch(args: &ImportArgs, file: &str, app: &App) -> Result<ExitCode, Cli
         return Err(Usage::new("standard input cannot be watched", "nexus import -").of("import"));
     }
     let path = file::path(file)?;
-    let watch = Watch { file: path, format: args.format.0, usual: usual::spec()?, again: args.again };
+    let watch = Watch {
+        file: path,
+        format: args.format.0,
+        usual: usual::spec()?,
+        again: args.again,
+        shared_with: args.shared_with.clone(),
+    };
     let Watching { watched, before, imported, refused, doubtful } = app.started().await?.watch(&watch).await?;
     let report = ImportReport {
         entries: imported.entries,
@@ -140,6 +150,9 @@ async fn watch(args: &ImportArgs, file: &str, app: &App) -> Result<ExitCode, Cli
     if !args.quiet && !args.json {
         let word = if before { "was watched already, and is" } else { "is watched" };
         app.ui.say(&format!("{} {word}: new lines are queued as they come; nexus import --stop {file}", watched.file));
+        if let Some(group) = &watched.shared_with {
+            app.ui.say(&format!("every member of group {group} can queue commands that run as you"));
+        }
         if let Some(trouble) = &watched.trouble {
             app.ui.warn(&format!("nothing is taken now: {trouble}"));
         }
@@ -148,7 +161,7 @@ async fn watch(args: &ImportArgs, file: &str, app: &App) -> Result<ExitCode, Cli
 }
 
 async fn import(args: &ImportArgs, typed: &str, app: &App) -> Result<ExitCode, CliError> {
-    let mut source = file::open(typed)?;
+    let mut source = file::open(typed, &app.ui)?;
     let bytes = source.whole()?;
     let parts = job_file::parts(&bytes, args.format.0).map_err(|wrong| file::unreadable(&source.name, &wrong))?;
     let mut report = report(source.name.clone(), Some(parts.format));
@@ -254,7 +267,7 @@ async fn history(args: &ImportArgs, typed: &str, app: &App) -> Result<ExitCode, 
         let error = format!("--as-history reads exports, which are jsonl and not {}", format.word());
         return Err(Usage::new(error, "nexus export > FILE makes one").of("import"));
     }
-    let source = file::open(typed)?;
+    let source = file::open(typed, &app.ui)?;
     let client = app.started().await?;
     let (name, folder) = (source.name.clone(), source.folder.clone());
     let mut report = report(name, Some(Format::Jsonl));

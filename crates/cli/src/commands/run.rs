@@ -16,6 +16,7 @@ use crate::process::ExitCode;
 use crate::render::outcome;
 use crate::stay::{self, Stayed, Until};
 use crate::typed::AddArgs;
+use crate::typed_file;
 
 /// Queue a job, stay with it, and exit with its exit code
 ///
@@ -98,6 +99,9 @@ async fn many(args: RunArgs, asked: Asked, raw: &[OsString], app: &App) -> Resul
         return dispatch::status(app, &Settings::jobs_file(&wanted, &cwd)?, typed.json).await;
     }
     refuse_with_many(&typed, &wanted).map_err(|usage| usage.of("run"))?;
+    if let Some(config) = &wanted.config {
+        typed_file::warn_of_strangers(config, &app.ui);
+    }
     let settings = Settings::of(&wanted, &cwd)?;
     // Each line takes its place.
     typed.command = vec!["true".into()];

@@ -1,9 +1,9 @@
 //! The file of jobs: a JSON object in each line, appended. The last one of a job counts. One dispatcher has it at a time.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, fcntl_lock};
@@ -38,9 +38,10 @@ impl JobsFile {
         is_plain(path, "the file of jobs")?;
         let is_new = !path.exists();
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(fail("made"))?;
+            DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(fail("made"))?;
         }
-        let mut file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(fail("opened"))?;
+        let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path);
+        let mut file = file.map_err(fail("opened"))?;
         lock(&file, path)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(fail("read"))?;

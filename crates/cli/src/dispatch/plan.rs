@@ -16,6 +16,7 @@ use super::settings::Settings;
 use crate::app::App;
 use crate::error::{CliError, Refused};
 use crate::job_file as file;
+use crate::typed_file;
 
 /// More lines of one kind than this are counted, not told.
 const MOST_TOLD: usize = 20;
@@ -38,7 +39,7 @@ pub struct Plan {
 pub fn plan(settings: Settings, base: &JobSpec, app: &App) -> Result<Option<Plan>, CliError> {
     let shown = settings.commands_file.display().to_string();
     file::is_plain(&settings.commands_file, "the commands file")?;
-    let bytes = std::fs::read(&settings.commands_file)
+    let bytes = typed_file::read(&settings.commands_file, &app.ui)
         .map_err(CliError::io(format!("the commands file {shown} cannot be read")))?;
     let read = job_file::read(&bytes, Some(Format::Lines)).map_err(|wrong| Refused {
         error: at_line(&shown, &wrong),
@@ -60,6 +61,7 @@ pub fn plan(settings: Settings, base: &JobSpec, app: &App) -> Result<Option<Plan
         return Ok(None);
     }
     apart(&settings)?;
+    typed_file::warn_of_strangers(&settings.jobs_file, &app.ui);
     let (file, past) = JobsFile::open(&settings.jobs_file)?;
     if past.torn {
         app.ui.warn(&format!("the last line of {} was cut short and is left out", file.path.display()));

@@ -161,7 +161,11 @@ fn options(spec: &JobSpec) -> String {
 /// Files that are watched.
 pub fn watched(watched: &[Watched], paint: Paint) -> String {
     let cell = |of: fn(&Watched) -> String| watched.iter().map(of).collect::<Vec<_>>();
-    let trouble = |one: &Watched| one.trouble.clone().map_or("watched".into(), |why| first_line(&why));
+    let trouble = |one: &Watched| match (&one.trouble, &one.shared_with) {
+        (Some(why), _) => first_line(why),
+        (None, Some(group)) => format!("watched, shared with group {group}"),
+        (None, None) => "watched".into(),
+    };
     Table::new()
         .column("FILE", Paint::command, cell(|one| one.file.clone()))
         .column("FORMAT", Paint::plain, cell(|one| one.format.map_or("?".into(), |format| format.word().to_string())))

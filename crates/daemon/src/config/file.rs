@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
+use nexus_node::trust::{self, OpenError, Writers};
 use rustix::fs::{FlockOperation, flock};
 
 use super::entries::Fault;
@@ -17,6 +18,8 @@ use crate::text_file;
 pub struct ConfigFile {
     pub path: PathBuf,
     lock: PathBuf,
+    /// Its presence says that files which strangers can write are refused in this home.
+    strict: PathBuf,
     dir: PathBuf,
     pub user_home: Option<PathBuf>,
 }
@@ -32,6 +35,7 @@ impl ConfigFile {
         ConfigFile {
             path: home.config(),
             lock: home.dir.join("config.lock"),
+            strict: home.dir.join("strict-files"),
             dir: home.dir.clone(),
             user_home: std::env::var_os("HOME").map(PathBuf::from),
         }
@@ -49,9 +53,46 @@ impl ConfigFile {
         read(text, self.user_home.as_deref()).map_err(|fault| self.bad(fault))
     }
 
-    /// Its text; none where there is no file.
+    /// Its text; none where there is no file. One that strangers can write is refused, unless this home is of a version
+    /// that did not look, and this one was not started in it yet.
     pub fn text(&self) -> Result<Option<String>, Problem> {
-        text_file::read(&self.path).map_err(|why| self.bad(Fault { line: why.line, error: why.error }))
+        let read = match text_file::read(&self.path, &Writers::own()) {
+            Err(why) if why.untrusted.is_some() && !self.is_strict() => text_file::read_of_anybody(&self.path),
+            read => read,
+        };
+        read.map_err(|why| self.bad(Fault { line: why.line, error: why.error }))
+    }
+
+    pub fn is_strict(&self) -> bool {
+        self.strict.exists()
+    }
+
+    /// From now on files that strangers can write are refused.
+    pub fn make_strict(&self) -> Result<(), Problem> {
+        let text = "Here configuration that other users can write is refused: docs/config.md\n";
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.strict);
+        match made.and_then(|mut file| file.write_all(text.as_bytes())) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(self.unusable(&error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// What is obeyed at the first start of a version that looks who can write, and refused from the next start on:
+    /// sentences for the user. Of the file of models that the configuration names, too.
+    pub fn doubts(&self) -> Vec<String> {
+        if self.is_strict() || !self.path.exists() {
+            return vec![];
+        }
+        let config = self.settings().ok().map(|settings| settings.config);
+        let (models, variables) = config.map_or((None, None), |config| (config.models_file, config.env_file));
+        let once = "is read this once, and refused from the next start on";
+        let files =
+            [(Some(self.path.clone()), once), (models, once), (variables, "is refused, and no job starts with it")];
+        let doubt = |path: &Path, what: &str| match trust::check(path, &Writers::own()) {
+            Err(OpenError::Untrusted(untrusted)) => Some(format!("{} {what}: {untrusted}", path.display())),
+            _ => None,
+        };
+        files.iter().filter_map(|(path, what)| doubt(path.as_deref()?, what)).collect()
     }
 
     /// Makes it, with every key at its default, where there is none: whole or not at all, since a service does not start with
@@ -60,6 +101,8 @@ impl ConfigFile {
         match self.path.symlink_metadata() {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == ErrorKind::NotFound => {
+                // Nothing of an older version is here that could have to be read once more.
+                self.make_strict()?;
                 replace(&self.path, &template()).map_err(|error| self.unusable(&error))
             }
             Err(error) => Err(self.unusable(&error)),

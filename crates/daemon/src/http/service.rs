@@ -53,6 +53,7 @@ pub async fn service(State(app): State<Shared>) -> Result<Json<Service>, Failed>
         gpu_locks: Some(Locks::of_environment().folder().display().to_string()),
         screen: app.screen.session(),
         jobs_file_refused: refused_lines(&app),
+        jobs_file_trouble: app.notes.trouble.lock().expect("nobody panics with it in hand").clone(),
         trouble: app.trouble.get().map(Problem::told),
     }))
 }

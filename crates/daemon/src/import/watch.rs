@@ -6,9 +6,12 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use nexus_api::command::quote;
 use nexus_api::edit::LineError;
 use nexus_api::import::{Fate, Import, Imported};
 use nexus_api::job_file::{self, Entry, Read};
+use nexus_node::groups::group_of;
+use nexus_node::trust::{self, OpenError, Stranger, Untrusted, Writers};
 
 use super::{Importer, Memory};
 use crate::digest;
@@ -71,7 +74,8 @@ impl Keeper {
             }
             Err(error) => {
                 self.in_trouble(error);
-                return Look::default();
+                // Nobody tells of a mode that is mended.
+                return Look { again: true, ..Look::default() };
             }
         };
         self.trouble = None;
@@ -92,7 +96,10 @@ impl Keeper {
     }
 
     fn read(&self) -> Result<Option<(Vec<u8>, Read)>, String> {
-        let Some(bytes) = text_file::bytes(&self.path, MOST_BYTES).map_err(|bad| bad.error)? else { return Ok(None) };
+        let writers = writers(self.row.shared_with.as_deref())?;
+        let bytes = text_file::bytes(&self.path, MOST_BYTES, &writers);
+        let bytes = bytes.map_err(|bad| bad.untrusted.map_or(bad.error, |by| untrusted(&self.row.file, &by)))?;
+        let Some(bytes) = bytes else { return Ok(None) };
         let read = job_file::read(&bytes, self.row.format)
             .map_err(|LineError { line, error }| format!("line {line}: {error}"))?;
         Ok(Some((bytes, read)))
@@ -211,6 +218,27 @@ impl Keeper {
         lines.extend(look.imported.notes.iter().map(|note| format!("Note: {file}: {note}").into()));
         self.importer.tell(lines);
     }
+}
+
+/// Who may write to a file that is shared with a group, or with nobody.
+fn writers(shared_with: Option<&str>) -> Result<Writers, String> {
+    shared_with.map_or(Ok(Writers::own()), |group| Writers::shared_with(group).map_err(|error| error.to_string()))
+}
+
+/// Whether a file may be watched as far as its writers go; it need not exist.
+pub fn trusted(file: &str, shared_with: Option<&str>) -> Result<(), String> {
+    match trust::check(Path::new(file), &writers(shared_with)?) {
+        Err(OpenError::Untrusted(by)) => Err(untrusted(file, &by)),
+        // The first look tells of it.
+        _ => Ok(()),
+    }
+}
+
+/// Who can write, what ends it, and how a group keeps the file that it shares on purpose.
+fn untrusted(file: &str, by: &Untrusted) -> String {
+    let Stranger::Group(gid) = by.who else { return by.to_string() };
+    let group = group_of(gid).map_or_else(|| gid.to_string(), |group| group.name);
+    format!("{by}; if it is shared on purpose: nexus import --watch {} --shared-with {}", quote(file), quote(&group))
 }
 
 /// Its bytes as a number.

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Importer;
-use super::watch::{Keeper, Look};
+use super::watch::{self, Keeper, Look};
 use crate::clock;
 use crate::engine::Message;
 use crate::file_watch::Watch;
@@ -79,7 +79,7 @@ impl Watches {
 
     /// Watches a file from now on; what stands there is taken before this returns.
     pub async fn watch(&self, asked: Asked) -> Result<Watching, Problem> {
-        self.can_be_watched(&asked.file)?;
+        self.can_be_watched(&asked.file, asked.shared_with.as_deref())?;
         let mut running = self.running.lock().await;
         let mut row = WatchRow {
             file: asked.file.clone(),
@@ -87,6 +87,7 @@ impl Watches {
             usual: asked.usual,
             again: asked.again,
             since: clock::now(),
+            shared_with: asked.shared_with,
         };
         let known = running.remove(&asked.file);
         let before = known.is_some();
@@ -98,7 +99,10 @@ impl Watches {
             }
         }
         let change = WatchChange::Begin(Box::new(row.clone()));
-        let line = format!("{} is watched by user", row.file);
+        let line = match &row.shared_with {
+            Some(group) => format!("{} is watched by user, shared with group {group}", row.file),
+            None => format!("{} is watched by user", row.file),
+        };
         self.keep(change, line).await?;
         let (keeper, watch) = tokio::task::block_in_place(|| self.keeper(row))?;
         let (keeper, look) = first_look(keeper, &watch).await?;
@@ -136,8 +140,8 @@ impl Watches {
         answer.await.unwrap_or(Err(Problem::Stopping))
     }
 
-    /// A file, or nothing yet.
-    fn can_be_watched(&self, file: &str) -> Result<(), Problem> {
+    /// A file, or nothing yet. Where a stranger can write to it, or put one there, it is not even begun.
+    fn can_be_watched(&self, file: &str, shared_with: Option<&str>) -> Result<(), Problem> {
         let found = tokio::task::block_in_place(|| std::fs::metadata(file));
         let error = match found {
             _ if !Path::new(file).is_absolute() => "its path is not absolute",
@@ -146,7 +150,10 @@ impl Watches {
             }
             Ok(found) if found.is_dir() => "it is a folder",
             Ok(found) if !found.is_file() => "it is not a file",
-            _ => return Ok(()),
+            _ => {
+                let trusted = tokio::task::block_in_place(|| watch::trusted(file, shared_with));
+                return trusted.map_err(|error| Problem::CannotWatch { file: file.into(), error });
+            }
         };
         Err(Problem::CannotWatch { file: file.into(), error: error.into() })
     }
@@ -210,6 +217,7 @@ fn view(keeper: &Keeper) -> Watched {
         since: clock::rfc3339(row.since),
         taken: keeper.taken(),
         trouble: keeper.trouble.clone(),
+        shared_with: row.shared_with.clone(),
     }
 }
 

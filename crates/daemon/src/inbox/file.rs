@@ -13,6 +13,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use nexus_node::trust::{self, OpenError, Writers};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 /// No queue is that long.
@@ -21,19 +22,13 @@ const LARGEST: u64 = 256 << 20;
 /// A writer that had the old file open writes to it no longer than this, one hopes.
 const OLD_FILE_LIFE: Duration = Duration::from_secs(10);
 
-/// The file as it is; none where there is none.
-pub fn content(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
-    let file = match OpenOptions::new().read(true).custom_flags(without_waiting()).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
+/// The file as it is; none where there is none. Its lines are commands: one that a stranger can write is refused.
+pub fn content(path: &Path) -> Result<Option<Vec<u8>>, OpenError> {
+    let file = match trust::open(path, &Writers::own()) {
+        Err(OpenError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
     };
-    whole(&file).map(Some)
-}
-
-/// A pipe in the file's place must not keep the reader waiting.
-fn without_waiting() -> i32 {
-    rustix::fs::OFlags::NONBLOCK.bits() as i32
+    whole(&file).map(Some).map_err(OpenError::Io)
 }
 
 fn whole(mut file: &File) -> std::io::Result<Vec<u8>> {
@@ -61,7 +56,12 @@ pub struct OldFile {
 
 impl OldFile {
     /// What was written since: what follows that which was seen, or all of it if that is gone.
-    pub fn news(&mut self) -> std::io::Result<Option<Vec<u8>>> {
+    pub fn news(&mut self) -> Result<Option<Vec<u8>>, OpenError> {
+        trust::check_open(&self.file, &self.path, &Writers::own())?;
+        self.news_of_file().map_err(OpenError::Io)
+    }
+
+    fn news_of_file(&self) -> std::io::Result<Option<Vec<u8>>> {
         let length = self.file.metadata()?.len();
         if length == self.seen.len() as u64 {
             let mut end = [0; 64];

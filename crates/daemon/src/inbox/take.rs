@@ -10,6 +10,7 @@ use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
 use nexus_api::queue_text::{Entry, Header, MOST_IN_FILE, OPTIONS_MARK, REFUSED_MARK, Read, Refused, read, write};
 use nexus_core::ids::JobId;
+use nexus_node::trust::{self, Writers};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
@@ -92,10 +93,13 @@ impl Keeper {
     pub fn round(&mut self, dirty: bool, noise: Noise) -> Round {
         match self.look(dirty, noise) {
             Ok(round) => {
-                self.trouble = None;
+                if self.trouble.take().is_some() {
+                    self.inbox.notes.set_trouble(None);
+                }
                 round
             }
             Err(error) => {
+                self.inbox.notes.set_trouble(Some(&error));
                 if self.trouble.as_ref() != Some(&error) {
                     self.note(vec![Line::error(format!("{}: {error}", self.path.display()))]);
                     self.trouble = Some(error);
@@ -107,6 +111,8 @@ impl Keeper {
 
     fn look(&mut self, dirty: bool, noise: Noise) -> Result<Round, String> {
         self.eye.look();
+        // A link at the file's name was followed when the service began: who can change it chooses the file.
+        trust::check(&self.inbox.path, &Writers::own()).map_err(|error| error.to_string())?;
         if self.last.is_none() {
             self.pick_up()?;
         }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nexus_api::problem::Problem;
+use nexus_node::trust::Writers;
 
 use super::table::Table;
 use crate::text_file;
@@ -20,14 +21,15 @@ pub struct Source {
 impl Source {
     /// A file that is wrong is an error.
     pub fn open(path: Option<&Path>) -> Result<Source, Problem> {
-        let table = path.map(read).transpose()?.map(Arc::new);
+        let table = path.map(|path| read(path, false)).transpose()?.map(Arc::new);
         Ok(Source { table, refused: None })
     }
 
-    /// For a start: without a table where the file is wrong, and with a line for service.log that says so.
-    pub fn begin(path: Option<&Path>) -> (Source, Option<String>) {
-        match Source::open(path) {
-            Ok(source) => (source, None),
+    /// For a start: without a table where the file is wrong, and with a line for service.log that says so. `of_anybody`:
+    /// this once the file is read though strangers can write to it.
+    pub fn begin(path: Option<&Path>, of_anybody: bool) -> (Source, Option<String>) {
+        match path.map(|path| read(path, of_anybody)).transpose() {
+            Ok(table) => (Source { table: table.map(Arc::new), refused: None }, None),
             Err(problem) => {
                 let mut source = Source::default();
                 let line = source.refuse(problem);
@@ -46,7 +48,7 @@ impl Source {
 
     /// Reads the file; what there is to tell in service.log.
     pub fn look(&mut self, path: Option<&Path>) -> Option<String> {
-        match path.map(read).transpose() {
+        match path.map(|path| read(path, false)).transpose() {
             Ok(table) => {
                 let was_refused = self.refused.take().is_some();
                 let is_new = self.table.as_deref() != table.as_ref();
@@ -78,10 +80,14 @@ impl Source {
     }
 }
 
-fn read(path: &Path) -> Result<Table, Problem> {
+fn read(path: &Path, of_anybody: bool) -> Result<Table, Problem> {
     let shown = path.display().to_string();
     let bad = |line, error| Problem::BadModels { path: shown.clone(), line, error };
-    let text = text_file::read(path).map_err(|why| bad(why.line, why.error))?;
+    let text = match of_anybody {
+        true => text_file::read_of_anybody(path),
+        false => text_file::read(path, &Writers::own()),
+    };
+    let text = text.map_err(|why| bad(why.line, why.error))?;
     let text = text.ok_or_else(|| bad(None, "there is no such file".into()))?;
     Table::parse(&text, &shown).map_err(|(line, error)| bad(line, error))
 }

@@ -42,7 +42,8 @@ pub fn real(path: &Path) -> PathBuf {
 }
 
 pub fn find(path: &Path) -> Found {
-    match text_file::read(path) {
+    // It pauses GPUs, and does so for other programs, of other users too: docs/state-file.md.
+    match text_file::read_of_anybody(path) {
         Ok(None) => Found::Nothing,
         Ok(Some(text)) => Found::Text { text, modified: modified(path) },
         Err(unreadable) => Found::Other(unreadable.error),

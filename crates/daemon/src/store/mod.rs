@@ -90,6 +90,7 @@ const MIGRATIONS: &[Step] = &[
     Step { sql: include_str!("retired.sql"), fill: |_| Ok(()) },
     Step { sql: include_str!("slurm.sql"), fill: |_| Ok(()) },
     Step { sql: include_str!("bulk.sql"), fill: |_| Ok(()) },
+    Step { sql: include_str!("shared_watches.sql"), fill: |_| Ok(()) },
 ];
 
 /// Statements the engine and a reader use over and over are prepared once.

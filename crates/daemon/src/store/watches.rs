@@ -21,6 +21,8 @@ pub struct WatchRow {
     pub usual: JobSpec,
     pub again: bool,
     pub since: Time,
+    /// The group whose members may write to it, by name or number.
+    pub shared_with: Option<String>,
 }
 
 /// Entries by the number of their bytes, and how often each stands there.
@@ -39,7 +41,7 @@ pub enum WatchChange {
 impl Reader<'_> {
     pub fn watches(&self) -> Result<Vec<WatchRow>, StoreError> {
         self.db
-            .prepare_cached("SELECT file, format, spec, again, since FROM watches ORDER BY since, file")
+            .prepare_cached("SELECT file, format, spec, again, since, shared_with FROM watches ORDER BY since, file")
             .and_then(|mut statement| statement.query_map([], watch_row)?.collect())
             .map_err(|source| self.fail(source))
     }
@@ -61,6 +63,7 @@ fn watch_row(row: &Row) -> rusqlite::Result<WatchRow> {
         usual: decoded(row.get_ref(2)?.as_str()?)?,
         again: row.get(3)?,
         since: Time(row.get(4)?),
+        shared_with: row.get(5)?,
     })
 }
 
@@ -71,10 +74,10 @@ impl Writer<'_> {
                 let spec = serde_json::to_string(&row.usual).expect("a spec is plain data");
                 let format = row.format.map(Format::word);
                 self.run(
-                    "INSERT INTO watches VALUES (?1, ?2, ?3, ?4, ?5)
+                    "INSERT INTO watches VALUES (?1, ?2, ?3, ?4, ?5, ?6)
                      ON CONFLICT (file) DO UPDATE SET format = excluded.format, spec = excluded.spec,
-                                                      again = excluded.again",
-                    params![row.file, format, spec, row.again, row.since.0],
+                                                      again = excluded.again, shared_with = excluded.shared_with",
+                    params![row.file, format, spec, row.again, row.since.0, row.shared_with],
                 )?;
                 // The words it had before may hold secrets.
                 self.secrets_dropped = true;

@@ -14,7 +14,7 @@ use crate::error::{CliError, Usage, code};
 use crate::process::ExitCode;
 use crate::render::text;
 use crate::typed::AddArgs;
-use crate::values;
+use crate::{typed_file, values};
 
 /// Have commands make machines ready for a class
 ///
@@ -118,7 +118,7 @@ fn tell(begun: &[SetUpBegun], app: &App) -> Result<(), CliError> {
 }
 
 fn wish(args: &SetUpArgs, app: &App) -> Result<SetUpMachines, CliError> {
-    let addresses = addresses(args)?;
+    let addresses = addresses(args, app)?;
     if args.commands.is_empty() {
         let hint = "nexus machine setup --class big -m gpu1 -- \"sh install.sh\"";
         return Err(Usage::new("there is no command to set them up with: they stand behind --", hint).of(VERB));
@@ -139,11 +139,11 @@ fn wish(args: &SetUpArgs, app: &App) -> Result<SetUpMachines, CliError> {
 }
 
 /// Those typed, then those of the file.
-fn addresses(args: &SetUpArgs) -> Result<Vec<String>, CliError> {
+fn addresses(args: &SetUpArgs, app: &App) -> Result<Vec<String>, CliError> {
     let mut addresses = args.machines.clone();
     if let Some(path) = &args.file {
         let unreadable = format!("-f {} cannot be read", path.display());
-        let text = std::fs::read_to_string(path).map_err(CliError::io(unreadable))?;
+        let text = typed_file::read_to_string(path, &app.ui).map_err(CliError::io(unreadable))?;
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
         addresses.extend(lines.filter(|line| !line.is_empty()).map(String::from));
     }

@@ -16,6 +16,7 @@ use crate::commands::add;
 use crate::error::{CliError, Usage};
 use crate::render::sweep as shown;
 use crate::render::text;
+use crate::typed_file;
 
 /// Commands that a dry run shows on a terminal.
 const SHOWN: usize = 20;
@@ -46,7 +47,7 @@ pub fn meant(args: &SweepArgs, app: &App) -> Result<(NewSweep, Points), CliError
     let usage = |usage: Usage| usage.of("sweep");
     let from = args.from.as_deref();
     let words = asked::words(&args.add.command).map_err(usage)?;
-    let table = from.map(table).transpose()?;
+    let table = from.map(|file| table(file, app)).transpose()?;
     let plan = asked::plan(args, words.axes, table, new_seed()).map_err(usage)?;
     let points = plan.points(args.add.copies).map_err(|bad| usage(asked::bad(bad, from)))?;
     let mut typed = args.add.clone();
@@ -60,9 +61,10 @@ pub fn meant(args: &SweepArgs, app: &App) -> Result<(NewSweep, Points), CliError
     Ok((NewSweep { name, spec, plan, copies: args.add.copies, max_running: args.max_running, stop_after }, points))
 }
 
-fn table(file: &Path) -> Result<Table, CliError> {
+fn table(file: &Path, app: &App) -> Result<Table, CliError> {
     let shown = file.display();
-    let text = std::fs::read_to_string(file).map_err(CliError::io(format!("--from {shown} cannot be read")))?;
+    let text =
+        typed_file::read_to_string(file, &app.ui).map_err(CliError::io(format!("--from {shown} cannot be read")))?;
     let is_json = match file.extension().and_then(|extension| extension.to_str()) {
         Some("json") => true,
         Some("csv") => false,

@@ -37,6 +37,7 @@ const TO_FORMAT_4: &str = "
     CREATE INDEX jobs_by_env ON jobs (env); CREATE INDEX jobs_by_secrets ON jobs (secrets) WHERE secrets IS NOT NULL;
     ALTER TABLE learned DROP COLUMN runs; ALTER TABLE learned DROP COLUMN total_ms;
     ALTER TABLE learned DROP COLUMN longest_ms;
+    ALTER TABLE watches DROP COLUMN shared_with;
     ALTER TABLE runs DROP COLUMN driver; DROP TABLE machines; DROP TABLE classes;
     DROP TABLE retired; DROP TABLE submissions; DROP TABLE specs; DROP TABLE sweeps; DROP TABLE variables; DROP TABLE variables_needed;
     PRAGMA user_version = 4";

@@ -16,6 +16,7 @@ mod network_home;
 mod owners;
 mod results;
 mod sockets;
+mod strangers;
 mod web;
 
 use std::path::Path;
