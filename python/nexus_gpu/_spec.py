@@ -19,7 +19,8 @@ Duration = Union[str, int, float, timedelta]
 Path = Union[str, "os.PathLike[str]"]
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_SIZES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_LONGEST_SECONDS = 36_500 * 86_400
+_SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 class Options(TypedDict, total=False):
@@ -124,27 +125,72 @@ def _said(options: Mapping[str, Any], name: str, read: Callable[[str, Any], Any]
 
 
 def seconds(option: str, value: Duration) -> int:
-    """`4h`, `1h30m`, `timedelta(hours=4)`, or a number of seconds; rounded up, so that none becomes nothing."""
+    """`4h`, `1.5h`, `2:30:00`, `timedelta(hours=4)`, or a number of seconds; rounded up, so that none becomes nothing."""
     if isinstance(value, timedelta):
         value = value.total_seconds()
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         if value < 0:
             raise BadOption(f"{option}={value} is no time")
         return int(-(-value // 1))
-    if not isinstance(value, str) or not re.fullmatch(r"(\d+[smhd])+", value):
-        raise BadOption(f"{option}={value!r} is no time: a number and its unit, as in 90s, 30m, 4h, 1h30m, 2d")
-    return sum(int(count) * _UNITS[unit] for count, unit in re.findall(r"(\d+)([smhd])", value))
+    try:
+        return duration(str(value))
+    except ValueError as instead:
+        raise BadOption(f"{option}={value!r} is no time: {instead}") from None
+
+
+def duration(text: str) -> int:
+    """What a text says in seconds; a ValueError says what to write instead. crates/api/cases/values.json is what this reader and
+    the service's are tested with."""
+    two = re.fullmatch(r"([0-9]+):([0-5][0-9])", text)
+    if two:
+        first, second = map(int, two.groups())
+        raise ValueError(f"{first}h{second}m or {first}m{second}s")
+    if re.fullmatch(r"[0-9]+", text):
+        raise ValueError(f"{text}s, {text}m, {text}h or {text}d")
+    found = _of_clock(text)
+    if found is None:
+        found = _with_units(text)
+    if found is None:
+        raise ValueError("90s, 30m, 4h or 1h30m")
+    if found > _LONGEST_SECONDS:
+        raise ValueError("36500d at most")
+    return found
+
+
+def _of_clock(text: str) -> Optional[int]:
+    parts = re.fullmatch(r"(?:([0-9]+)-(?=(?:[01][0-9]|2[0-3]):))?([0-9]+):([0-5][0-9]):([0-5][0-9])", text)
+    if not parts:
+        return None
+    days, hours, minutes, seconds_ = (int(part or 0) for part in parts.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds_
+
+
+def _with_units(text: str) -> Optional[int]:
+    if not re.fullmatch(r"(?:[0-9]+(?:\.[0-9]{1,6})?[smhd])+", text):
+        return None
+    total = 0
+    for number, unit in re.findall(r"([0-9.]+)([smhd])", text):
+        millionths = _millionths(number) * _UNITS[unit]
+        if millionths % 1_000_000:
+            return None
+        total += millionths // 1_000_000
+    return total
+
+
+def _millionths(number: str) -> int:
+    whole, _, part = number.partition(".")
+    return int(whole) * 1_000_000 + int(part.ljust(6, "0"))
 
 
 def mebibytes(option: str, value: Union[str, int]) -> int:
-    """`8G`, `512M`, or a number of MiB."""
+    """`8G`, `512M`, or a number of MiB; rounded up."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    found = re.fullmatch(r"(\d+(?:\.\d{1,6})?) *([KMGT])(?:i?B)?", str(value).strip(), re.IGNORECASE)
-    if not found:
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]{1,6})?)\s*(?:([KMGT])(?:i?B)?|B)", str(value), re.IGNORECASE)
+    size = _millionths(found.group(1)) * _SIZES[(found.group(2) or "").upper()] // 1_000_000 if found else 1 << 60
+    if size >= 1 << 60:
         raise BadOption(f"{option}={value!r} is no size: a number and its unit, as in 512M or 8G")
-    size = float(found.group(1)) * _SIZES[found.group(2).upper()]
-    return int(-(-size // (1 << 20)))
+    return -(-size // (1 << 20))
 
 
 def gpu_list(option: str, value: Union[str, Iterable[int]]) -> List[int]:

@@ -1,9 +1,32 @@
 //! Values as people write them: durations, sizes and lists of GPUs. One reader for options, files and texts.
+//!
+//! The page and the Python side have readers of their own; `cases/values.json` is what all of them are tested with.
+
+use std::fmt;
 
 use nexus_core::request::MAX_GPUS;
 
 /// Nothing lasts longer than this; larger numbers are slips.
-const LONGEST_SECONDS: u64 = 100 * 365 * 86_400;
+pub const LONGEST_SECONDS: u64 = 36_500 * 86_400;
+
+/// Why a text is no value, and what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoValue {
+    pub why: String,
+    pub instead: String,
+}
+
+impl fmt::Display for NoValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.why, self.instead)
+    }
+}
+
+impl From<NoValue> for String {
+    fn from(no: NoValue) -> String {
+        no.to_string()
+    }
+}
 
 /// `4h`, `1h30m`, `90s`, as it would be typed.
 pub fn limit(seconds: u64) -> String {
@@ -18,63 +41,111 @@ pub fn limit(seconds: u64) -> String {
     if text.is_empty() { "0s".into() } else { text }
 }
 
-/// `4h`, `1h30m`, `1.5h`: whole seconds in the end.
-pub fn duration(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text} is no duration: a number and its unit, as in 90s, 4h or 1h30m");
-    let (mut total, mut rest) = (0u64, text);
+/// `4h`, `1h30m`, `1.5h`, `2:30:00`, `1-12:00:00`: whole seconds in the end.
+pub fn duration(text: &str) -> Result<u64, NoValue> {
+    let no = |why: &str, instead: String| NoValue { why: format!("{text} {why}"), instead };
+    let seconds = match parts_of_a_clock(text) {
+        Some(Clock::Two(first, second)) => {
+            let readings = format!("{first}h{second}m or {first}m{second}s");
+            return Err(no("has two readings", readings));
+        }
+        Some(Clock::Three(seconds)) => Some(seconds),
+        None if is_digits(text) => return Err(no("has no unit", format!("{text}s, {text}m, {text}h or {text}d"))),
+        None => with_units(text),
+    };
+    match seconds {
+        Some(seconds) if seconds <= u128::from(LONGEST_SECONDS) => Ok(seconds as u64),
+        Some(_) => Err(no("is too long", "36500d at most".into())),
+        None if text.is_empty() => Err(NoValue { why: "nothing is no duration".into(), instead: USUAL.into() }),
+        None => Err(no("is no duration", USUAL.into())),
+    }
+}
+
+const USUAL: &str = "90s, 30m, 4h or 1h30m";
+
+enum Clock {
+    /// `2:30`: hours and minutes, or minutes and seconds.
+    Two(u128, u128),
+    /// `H:MM:SS` or `D-HH:MM:SS`, in seconds.
+    Three(u128),
+}
+
+/// None for what does not look like a clock's.
+fn parts_of_a_clock(text: &str) -> Option<Clock> {
+    let (days, clock) = text.split_once('-').map_or((None, text), |(days, clock)| (Some(days), clock));
+    let parts: Vec<&str> = clock.split(':').collect();
+    // What stands behind a colon has two digits and is less than 60; hours behind days are less than 24.
+    let below = |part: &str, limit: u128| whole(part).filter(|number| part.len() == 2 && *number < limit);
+    match (days, parts.as_slice()) {
+        (None, [first, second]) => Some(Clock::Two(whole(first)?, below(second, 60)?)),
+        (days, [hours, minutes, seconds]) => {
+            let (days, hours) = match days {
+                Some(days) => (whole(days)?, below(hours, 24)?),
+                None => (0, whole(hours)?),
+            };
+            let minutes = days.checked_mul(24)?.checked_add(hours)?.checked_mul(60)? + below(minutes, 60)?;
+            Some(Clock::Three(minutes.checked_mul(60)? + below(seconds, 60)?))
+        }
+        _ => None,
+    }
+}
+
+/// `1h30m`, `1.5h`
+fn with_units(text: &str) -> Option<u128> {
+    let (mut total, mut rest) = (0u128, text);
     while !rest.is_empty() {
-        let (number, behind) = rest.split_at(rest.find(|c: char| !matches!(c, '0'..='9' | '.')).ok_or_else(wrong)?);
+        let (number, behind) = rest.split_at(rest.find(|c: char| !matches!(c, '0'..='9' | '.'))?);
         let unit = match behind.as_bytes()[0] {
             b's' => 1,
             b'm' => 60,
             b'h' => 3600,
             b'd' => 86_400,
-            _ => return Err(wrong()),
+            _ => return None,
         };
-        total = times(number, unit).and_then(|seconds| total.checked_add(seconds)).ok_or_else(wrong)?;
+        let (millionths, whole_seconds) = (decimal(number)?.checked_mul(unit)?, 1_000_000);
+        total = total.checked_add((millionths % whole_seconds == 0).then_some(millionths / whole_seconds)?)?;
         rest = &behind[1..];
     }
-    match !text.is_empty() && total <= LONGEST_SECONDS {
-        true => Ok(total),
-        false => Err(wrong()),
-    }
+    (!text.is_empty()).then_some(total)
 }
 
-/// So many units, if that is whole: `1.5` of 60 is 90.
-fn times(number: &str, unit: u64) -> Option<u64> {
-    let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
-    let (parts, of) = (part.parse::<u64>().ok()?, 10u64.checked_pow(u32::try_from(part.len()).ok()?)?);
-    let parts = parts.checked_mul(unit)?;
-    let whole = whole.parse::<u64>().ok()?.checked_mul(unit)?;
-    (parts % of == 0).then(|| whole.checked_add(parts / of))?
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// A number that a u128 holds; a longer one is as large as can be, so that it is told as too large.
+fn whole(text: &str) -> Option<u128> {
+    is_digits(text).then(|| text.parse().unwrap_or(u128::from(u64::MAX)).min(u128::from(u64::MAX)))
+}
+
+/// `1.5`, in millionths. Finer than that is nobody's wish.
+fn decimal(text: &str) -> Option<u128> {
+    let (number, part) = text.split_once('.').unwrap_or((text, "0"));
+    let scale = 10u128.pow(6u32.checked_sub(u32::try_from(part.len()).ok()?)?);
+    Some(whole(number)? * 1_000_000 + whole(part)? * scale)
 }
 
 /// `50MB`, `8 GiB`, `1.5G`, in bytes; a K is 1,024.
-pub fn bytes(text: &str) -> Result<u64, String> {
-    let wrong = || match text.is_empty() {
-        true => "nothing is no size: a number and its unit, as in 512M or 8G".to_string(),
-        false => format!("{text} is no size: a number and its unit, as in 512M or 8G"),
+pub fn bytes(text: &str) -> Result<u64, NoValue> {
+    let no = || {
+        let shown = if text.is_empty() { "nothing" } else { text };
+        NoValue { why: format!("{shown} is no size"), instead: "a number and its unit, as in 512M or 8G".into() }
     };
-    let split = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').ok_or_else(wrong)?;
-    let (whole, part) = text[..split].split_once('.').unwrap_or((&text[..split], "0"));
-    let number: u64 = whole.parse().map_err(|_| wrong())?;
-    // Finer than a millionth is nobody's wish.
-    let parts = part.parse::<u64>().ok().filter(|_| part.len() <= 6).ok_or_else(wrong)?;
-    let unit: u64 = match text[split..].trim().to_ascii_uppercase().as_str() {
+    let split = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').ok_or_else(no)?;
+    let unit: u128 = match text[split..].trim().to_ascii_uppercase().as_str() {
         "B" => 1,
         "K" | "KB" | "KIB" => 1 << 10,
         "M" | "MB" | "MIB" => 1 << 20,
         "G" | "GB" | "GIB" => 1 << 30,
         "T" | "TB" | "TIB" => 1 << 40,
-        _ => return Err(wrong()),
+        _ => return Err(no()),
     };
-    let part = u128::from(parts) * u128::from(unit) / 10u128.pow(part.len() as u32);
-    let whole = number.checked_mul(unit).filter(|bytes| *bytes < 1 << 60).ok_or_else(wrong)?;
-    Ok(whole + part as u64)
+    let bytes = decimal(&text[..split]).ok_or_else(no)? * unit / 1_000_000;
+    u64::try_from(bytes).ok().filter(|bytes| *bytes < 1 << 60).ok_or_else(no)
 }
 
 /// The same in MiB, rounded up.
-pub fn mebibytes(text: &str) -> Result<u64, String> {
+pub fn mebibytes(text: &str) -> Result<u64, NoValue> {
     bytes(text).map(|bytes| bytes.div_ceil(1 << 20))
 }
 
@@ -152,16 +223,59 @@ pub fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
+    #[derive(serde::Deserialize)]
+    struct Cases {
+        durations: Durations,
+        mebibytes: Sizes,
+    }
+
+    #[derive(serde::Deserialize)]
+    struct Durations {
+        read: BTreeMap<String, u64>,
+        refused: BTreeMap<String, String>,
+    }
+
+    #[derive(serde::Deserialize)]
+    struct Sizes {
+        read: BTreeMap<String, u64>,
+        refused: Vec<String>,
+    }
+
+    fn cases() -> Cases {
+        serde_json::from_str(include_str!("../cases/values.json")).expect("the cases are JSON")
+    }
+
     #[test]
-    fn sizes_have_a_unit_and_may_have_a_part() {
-        for (text, size) in [("512M", 512 << 20), ("8 GiB", 8 << 30), ("1.5G", 3 << 29), ("0.25k", 256), ("7B", 7)] {
-            assert_eq!(bytes(text), Ok(size), "{text}");
+    fn durations_are_read_and_refused_as_everywhere() {
+        let Durations { read, refused } = cases().durations;
+        for (text, seconds) in read {
+            assert_eq!(duration(&text), Ok(seconds), "{text}");
         }
-        for bad in ["", "8", "G", ".5G", "1.G", "1.2.3G", "1,5G", "-1G", "1.0000001G", "9999999999G"] {
-            assert!(bytes(bad).is_err(), "{bad}");
+        for (text, instead) in refused {
+            assert_eq!(duration(&text).map_err(|no| no.instead), Err(instead), "{text}");
         }
-        assert_eq!((mebibytes("1.5G"), mebibytes_text(1536)), (Ok(1536), "1536M".into()));
+    }
+
+    #[test]
+    fn sizes_are_read_and_refused_as_everywhere() {
+        let Sizes { read, refused } = cases().mebibytes;
+        for (text, mib) in read {
+            assert_eq!(mebibytes(&text), Ok(mib), "{text}");
+        }
+        for text in refused {
+            assert!(bytes(&text).is_err(), "{text}");
+        }
+        assert_eq!((bytes("0.25k"), mebibytes_text(1536)), (Ok(256), "1536M".into()));
+    }
+
+    #[test]
+    fn what_is_printed_is_read_again() {
+        for seconds in [0, 1, 59, 60, 5400, 86_399, 93_784, LONGEST_SECONDS] {
+            assert_eq!(duration(&limit(seconds)), Ok(seconds));
+        }
     }
 }

@@ -8,17 +8,9 @@ use nexus_api::{queue_text, values};
 use crate::error::Usage;
 use crate::signals;
 
-/// `4h`, `90s`, `1h30m`, `1.5h`, `2d`: a unit is required.
+/// `4h`, `90s`, `1h30m`, `1.5h`, `2d`, `2:30:00`: a unit is required, or all of a clock.
 pub fn duration(option: &str, text: &str) -> Result<u64, Usage> {
-    let bad =
-        || Usage::new(format!("{option} {text} is no duration"), "a number and its unit: 90s, 30m, 4h, 1h30m, 2d");
-    if !text.is_empty() && text.chars().all(|c| c.is_ascii_digit()) {
-        return Err(Usage::new(
-            format!("{option} {text} has no unit"),
-            format!("{text}s, {text}m, {text}h or {text}d"),
-        ));
-    }
-    nexus_api::values::duration(text).map_err(|_| bad())
+    values::duration(text).map_err(|no| Usage::new(format!("{option} {}", no.why), no.instead))
 }
 
 /// Whole GPUs or a part of one; what looks like something else is told apart.
@@ -73,7 +65,7 @@ pub fn extract(typed: &[String]) -> Result<Vec<Extract>, Usage> {
 /// In MiB.
 pub fn ram(text: &str) -> Result<u64, Usage> {
     let bad = |error: String| Usage::new(format!("--ram: {error}"), "--ram 16G");
-    match values::mebibytes(text).map_err(bad)? {
+    match values::mebibytes(text).map_err(|no| bad(no.to_string()))? {
         0 => Err(bad(format!("{text} is no memory to run in"))),
         mib => Ok(mib),
     }

@@ -8,15 +8,13 @@ use nexus_api::problem::Problem;
 use nexus_api::queue_text::told;
 use nexus_api::results::Extract;
 use nexus_api::sweeps::is_sweep_name;
-use nexus_api::values::{environment, option_name};
+use nexus_api::values::{LONGEST_SECONDS, environment, option_name};
 use nexus_core::ids::JobId;
 use nexus_core::request::{MAX_GPUS, Model};
 use rustix::fs::{Access, access};
 
 use crate::store::{self, Reader};
 use crate::workplace;
-
-const LONGEST_SECONDS: u64 = 100 * 366 * 86_400;
 
 /// Names, projects and tags are shown in tables and stand in selectors.
 const LONGEST_WORD: usize = 200;

@@ -1,6 +1,6 @@
 // The form of a new job as typed, and the spec it means. Kept while one looks at other pages.
 import type { JobRequest, JobSpec } from '../api/jobs'
-import { duration, environment, extracts, gpuAmount, gpuList, mebibytes, signalBefore, whole, words, Wrong } from '../text/values'
+import { duration, environment, extracts, gpuAmount, gpuList, memory, signalBefore, timeLimit, whole, words, Wrong } from '../text/values'
 import { Store } from './store'
 
 export interface Draft {
@@ -69,15 +69,15 @@ export function meant(typed: Draft, home: string): Meant {
   const text = (field: keyof Draft) => read(field, (given) => given)
   const request: JobRequest = compact({
     gpus: read('gpus', gpuAmount),
-    vram_mib: read('vram', (given) => (given === 'auto' ? 'auto' as const : mebibytes(given))),
+    vram_mib: read('vram', (given) => (given === 'auto' ? 'auto' as const : memory(given))),
     cpus: read('cpus', (given) => whole(given, 1)),
-    ram_mib: read('ram', mebibytes),
+    ram_mib: read('ram', memory),
     gpu_model: text('model'),
     on: read('on', gpuList),
     // A machine is meant whatever its class.
     class: typed.machine === '' ? text('class') : undefined,
     machine: text('machine'),
-    time_seconds: read('time', duration),
+    time_seconds: read('time', timeLimit),
     signal: read('signal', signalBefore),
     grace_seconds: read('grace', duration),
     force: typed.force || undefined,

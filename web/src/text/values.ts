@@ -9,27 +9,66 @@ export class Wrong {
   }
 }
 
-const UNITS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86400 }
+// crates/api/src/values.rs is the service's reader, and crates/api/cases/values.json what all of them are tested with.
+const UNITS: Record<string, bigint> = { s: 1n, m: 60n, h: 3600n, d: 86400n }
+const LONGEST_SECONDS = 36_500n * 86_400n
+const MILLION = 1_000_000n
+const USUAL = '90s, 30m, 4h or 1h30m'
 
-/** `90s`, `4h`, `1h30m`, in seconds. */
+/** `90s`, `1.5h`, `1h30m`, `2:30:00`, `1-12:00:00`, in seconds. */
 export function duration(text: string): number | Wrong {
-  const parts = [...text.matchAll(/(\d+)([smhd])/g)]
-  if (parts.length === 0 || parts.map((part) => part[0]).join('') !== text) {
-    return new Wrong('a number and its unit, as in 90s, 4h or 1h30m')
-  }
-  const seconds = parts.reduce((sum, part) => sum + Number(part[1]) * (UNITS[part[2] ?? 's'] ?? 1), 0)
-  return seconds > 0 ? seconds : new Wrong('more than nothing')
+  const two = /^(\d+):([0-5]\d)$/.exec(text)
+  if (two) return new Wrong(`${BigInt(two[1]!)}h${Number(two[2])}m or ${BigInt(two[1]!)}m${Number(two[2])}s`)
+  if (/^\d+$/.test(text)) return new Wrong(`${text}s, ${text}m, ${text}h or ${text}d`)
+  const seconds = ofClock(text) ?? withUnits(text)
+  if (seconds === null) return new Wrong(USUAL)
+  return seconds <= LONGEST_SECONDS ? Number(seconds) : new Wrong('36500d at most')
 }
 
-const SIZES: Record<string, number> = { K: 1 / 1024, M: 1, G: 1024, T: 1024 * 1024 }
+function ofClock(text: string): bigint | null {
+  const match = /^(?:(\d+)-(?=(?:[01]\d|2[0-3]):))?(\d+):([0-5]\d):([0-5]\d)$/.exec(text)
+  if (!match) return null
+  const [days, hours, minutes, seconds] = match.slice(1).map((part) => BigInt(part ?? '0')) as [bigint, bigint, bigint, bigint]
+  return ((days * 24n + hours) * 60n + minutes) * 60n + seconds
+}
 
-/** `512M`, `8G`, `1.5 GiB`, in MiB. */
+function withUnits(text: string): bigint | null {
+  if (!/^(?:\d+(?:\.\d{1,6})?[smhd])+$/.test(text)) return null
+  let total = 0n
+  for (const [, number = '', unit = ''] of text.matchAll(/([\d.]+)([smhd])/g)) {
+    const millionths = decimal(number) * (UNITS[unit] ?? 0n)
+    if (millionths % MILLION !== 0n) return null
+    total += millionths / MILLION
+  }
+  return total
+}
+
+/** `1.5`, in millionths. */
+function decimal(number: string): bigint {
+  const [whole = '', part = ''] = number.split('.', 2)
+  return BigInt(whole) * MILLION + BigInt(part.padEnd(6, '0'))
+}
+
+/** A duration that is not nothing. */
+export function timeLimit(text: string): number | Wrong {
+  const seconds = duration(text)
+  return seconds === 0 ? new Wrong('more than nothing') : seconds
+}
+
+const SIZES: Record<string, bigint> = { '': 1n, K: 1n << 10n, M: 1n << 20n, G: 1n << 30n, T: 1n << 40n }
+
+/** `512M`, `8G`, `1.5 GiB`, in MiB, rounded up. */
 export function mebibytes(text: string): number | Wrong {
-  const match = /^(\d+(?:\.\d+)?)\s*([KMGT])(?:i?B)?$/i.exec(text)
-  const unit = SIZES[match?.[2]?.toUpperCase() ?? '']
-  if (!match || unit === undefined) return new Wrong('a number and its unit, as in 512M or 8G')
-  const mib = Math.ceil(Number(match[1]) * unit)
-  return mib > 0 ? mib : new Wrong('more than nothing')
+  const match = /^(\d+(?:\.\d{1,6})?)\s*(?:([KMGT])(?:i?B)?|B)$/i.exec(text)
+  const bytes = match ? (decimal(match[1] ?? '') * (SIZES[match[2]?.toUpperCase() ?? ''] ?? 1n)) / MILLION : 1n << 60n
+  if (bytes >= 1n << 60n) return new Wrong('a number and its unit, as in 512M or 8G')
+  return Number((bytes + (1n << 20n) - 1n) >> 20n)
+}
+
+/** A size that is not nothing. */
+export function memory(text: string): number | Wrong {
+  const mib = mebibytes(text)
+  return mib === 0 ? new Wrong('more than nothing') : mib
 }
 
 /** `0-3,5` */

@@ -81,7 +81,7 @@ const MEANINGS: &[Meaning] = &[
         name: "grace",
         default: "as configured",
         write: |spec| spec.request.grace_seconds.map(limit),
-        read: |spec, text| put_some(&mut spec.request.grace_seconds, text, duration),
+        read: |spec, text| put_some(&mut spec.request.grace_seconds, text, |text| Ok(duration(text)?)),
     },
     Meaning {
         name: "retries",

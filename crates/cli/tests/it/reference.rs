@@ -77,7 +77,8 @@ list, or by a folder or a link on the way to them. They belong to you or to root
 on the way. The message names the path, who can write, and the command that ends it. The first start of a version that looks, in a home of an \
 older one, reads `config.toml` and the file of models once more, with a warning; a file `strict-files` in the home says that this is over.
 - **nofile**, **memlock**: a number that the machine does not allow is a start-error; `unlimited` is all that it allows.
-- **Sizes** are in powers of two (`1GB` = 1024 MB), **durations** have a unit (`90s`, `1.5h`), **GPU lists** are \
+- **Sizes** are in powers of two (`1GB` = 1024 MB), **durations** have a unit (`90s`, `1.5h`, `1d12h`) or are those \
+of a clock (`2:30:00`, `1-12:00:00`), **GPU lists** are \
 `0-2,5`.
 - `nexus start --gpus 4` and its like go over their keys until the service starts anew or start is given other ones, and are written nowhere: `nexus restart`, \
 `stop` and `start`, a crash and an automatic start all go back to the file. `nexus config` shows them as from `nexus start`.

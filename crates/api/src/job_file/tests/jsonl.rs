@@ -85,7 +85,7 @@ fn what_cannot_be_taken_is_told_by_its_line() {
             ("{\"command\": \"x\", \"gpus\": 1.5}", "gpus: 1.5 is not whole GPUs from one on: 2"),
             ("{\"command\": \"x\", \"on\": \"3-1\"}", "on: 3-1 is no list of GPUs"),
             ("{\"command\": \"x\", \"on\": [128]}", "on: 128 is no list of GPUs"),
-            ("{\"command\": \"x\", \"time\": 3600}", "time: 3600 is no duration"),
+            ("{\"command\": \"x\", \"time\": 3600}", "time: 3600 has no unit"),
             ("{\"command\": \"x\", \"name\": true}", "name: true says nothing of it"),
             ("{\"command\": \"x\", \"name\": {}}", "name: a text or a number, not an object"),
             ("{\"command\": \"x\", \"name\": [\"a\"]}", "name: one value, not a list"),

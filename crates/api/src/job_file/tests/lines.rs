@@ -43,7 +43,7 @@ fn what_cannot_be_taken_is_told_by_its_line() {
         &[
             ("#@ priority=high\nx", "priority: high is no number"),
             ("#@ on=3-1\nx", "on: 3-1 is no list of GPUs"),
-            ("#@ time=4\nx", "time: 4 is no duration"),
+            ("#@ time=4\nx", "time: 4 has no unit: 4s, 4m, 4h or 4d"),
             ("#@ nice=3\nx", "there is no option nice"),
             ("#@ argv\na | b", "| means something to a shell"),
             ("#@ hold\n", "no command stands below it"),

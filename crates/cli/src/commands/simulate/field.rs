@@ -9,7 +9,7 @@ use super::rows::Rows;
 use crate::error::Usage;
 
 /// Nothing runs longer; more is a slip.
-pub const LONGEST_RUN_MILLIS: u64 = 100 * 365 * 86_400 * 1000;
+pub const LONGEST_RUN_MILLIS: u64 = values::LONGEST_SECONDS * 1000;
 
 /// Times of files that count from 1970 fit; more is a slip.
 const LATEST_MILLIS: u64 = 100_000_000_000 * 1000;
