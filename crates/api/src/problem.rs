@@ -193,6 +193,12 @@ pub enum Problem {
         id: String,
         path: String,
     },
+    /// Something else than a file has the name of a log: the job put it there.
+    LogUnreadable {
+        id: String,
+        /// As in `stdout.log is a named pipe, not a file`.
+        error: String,
+    },
     Stopping,
     /// The terminal of a job that runs cannot be reached.
     NoTerminal {
@@ -289,6 +295,7 @@ impl Problem {
             Problem::NoLog { id, attempt: None } => format!("job {id} has no log"),
             Problem::NoLog { id, attempt: Some(k) } => format!("job {id} has no attempt {k}"),
             Problem::LogsGone { id, .. } => format!("the logs of job {id} are not here"),
+            Problem::LogUnreadable { id, .. } => format!("the log of job {id} cannot be read"),
             Problem::Stopping => "the service is stopping".into(),
             Problem::NoTerminal { id, .. } => format!("the terminal of job {id} cannot be reached"),
             Problem::TimeLimitKept { id, .. } => format!("the time limit of job {id} cannot be changed"),
@@ -313,6 +320,7 @@ impl Problem {
             | Problem::NotStarted { error }
             | Problem::BadRequest { error }
             | Problem::NoTerminal { error, .. }
+            | Problem::LogUnreadable { error, .. }
             | Problem::TimeLimitKept { error, .. }
             | Problem::NoScreen { error }
             | Problem::Forbidden { error }
@@ -424,6 +432,7 @@ impl Problem {
             Problem::NotStarted { .. } => "nexus doctor".into(),
             Problem::NoLog { id, .. } => format!("nexus show {id}"),
             Problem::LogsGone { id, .. } => format!("nexus show {id} tells how it ended"),
+            Problem::LogUnreadable { id, .. } => format!("nexus show {id} tells where its logs are"),
             Problem::NoTerminal { id, .. } => format!("nexus logs -f {id}"),
             Problem::TimeLimitKept { id, .. } => format!("nexus show {id} tells the limit that holds"),
             Problem::NotIn => "nexus web prints a link for a browser; programs send the token of web.token".into(),

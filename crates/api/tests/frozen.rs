@@ -130,6 +130,7 @@ const SAMPLES: &[Sample] = &[
     ("problems_database", reads_and_writes::<Vec<Problem>>),
     ("taken_over", reads_and_writes::<TakenOver>),
     ("problems_logs", reads_and_writes::<Vec<Problem>>),
+    ("problems_replaced_logs", reads_and_writes::<Vec<Problem>>),
     ("problems_machines", reads_and_writes::<Vec<Problem>>),
     ("machine", reads_and_writes::<Machine>),
     ("new_machine", reads_and_writes::<NewMachine>),
@@ -284,10 +285,11 @@ fn samples_show_every_problem_and_each_has_words() {
     let samples =
         [further.map(read::<Vec<Problem>>).concat(), read("problems_variables"), read("problems_notify")].concat();
     let samples = [samples, read("problems_code"), read("problems_database")].concat();
-    let others = ["problems", "problems_logs", "problems_watch", "problems_web", "problems_machines"];
+    let others =
+        ["problems", "problems_logs", "problems_replaced_logs", "problems_watch", "problems_web", "problems_machines"];
     let samples = [samples, others.map(read::<Vec<Problem>>).concat()].concat();
     let shown: BTreeSet<u32> = samples.iter().map(number_of).collect();
-    assert_eq!(shown, (1..=47).collect(), "a problem lacks a sample");
+    assert_eq!(shown, (1..=48).collect(), "a problem lacks a sample");
     for problem in samples {
         assert!(!problem.title().is_empty(), "{problem:?}");
         assert!(problem.why().is_none_or(|why| !why.is_empty()), "{problem:?}");
@@ -392,6 +394,7 @@ fn number_of(problem: &Problem) -> u32 {
         Problem::ServiceRuns { .. } => 45,
         Problem::NoBackup { .. } => 46,
         Problem::CodeGone { .. } => 47,
+        Problem::LogUnreadable { .. } => 48,
     }
 }
 

@@ -1,13 +1,16 @@
 //! A text in the user's editor: a private file, and what became of it. What was typed is never lost: the file stays
 //! until it is known to be of no more use.
 
-use std::fs::OpenOptions;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use nexus_node::{own_file, run_file};
 
 use crate::editor;
 use crate::error::{CliError, Refused};
+
+/// No queue that somebody edits is longer.
+const MAX_TEXT_BYTES: u64 = 256 << 20;
 
 pub struct Draft {
     path: PathBuf,
@@ -21,7 +24,7 @@ impl Draft {
         let doing = || format!("no file to edit could be made in {}", folder.display());
         for number in 0u32.. {
             let path = folder.join(format!("edit-{}-{number}.jobs.txt", std::process::id()));
-            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            match run_file::create_new(&path) {
                 Ok(mut file) => {
                     file.write_all(base.as_bytes()).map_err(CliError::io(doing()))?;
                     return Ok(Draft { path, base });
@@ -56,7 +59,7 @@ impl Draft {
     }
 
     fn text(&self) -> Result<String, CliError> {
-        std::fs::read_to_string(&self.path)
+        own_file::read_text(&self.path, MAX_TEXT_BYTES)
             .map_err(CliError::io(format!("what you wrote cannot be read: {}", self.path.display())))
     }
 

@@ -10,12 +10,13 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use ignore::WalkBuilder;
 use nexus_api::jobs::Code;
 use nexus_api::paths::Home;
+use nexus_node::run_file;
 use ring::digest::{Context, SHA256};
 
 use crate::error::{CliError, Refused, Usage};
@@ -161,7 +162,8 @@ fn digest(
             Kind::Folder => {}
             Kind::Link { to } => field(to.as_os_str().as_bytes()),
             Kind::File { .. } => {
-                let (mut file, mut own) = (File::open(of.join(path)).map_err(failed)?, Context::new(&SHA256));
+                let (mut file, mut own) =
+                    (run_file::open_of_any_user(&of.join(path)).map_err(failed)?, Context::new(&SHA256));
                 loop {
                     let length = file.read(&mut piece).map_err(failed)?;
                     own.update(&piece[..length]);
@@ -244,14 +246,14 @@ fn lay_out(to: &Path, entries: &[Entry]) -> io::Result<()> {
 
 fn create(path: &Path, kind: &Kind) -> io::Result<File> {
     let mode = if matches!(kind, Kind::File { executable: true, .. }) { 0o700 } else { 0o600 };
-    File::options().write(true).create_new(true).mode(mode).open(path)
+    run_file::create_new_with(path, mode)
 }
 
 fn copy(from: &Path, to: &Path, entries: &[Entry]) -> io::Result<()> {
     lay_out(to, entries)?;
     for Entry { path, kind } in entries {
         if let Kind::File { .. } = kind {
-            fs::copy(from.join(path), to.join(path))?;
+            io::copy(&mut run_file::open_of_any_user(&from.join(path))?, &mut create(&to.join(path), kind)?)?;
         }
     }
     Ok(())

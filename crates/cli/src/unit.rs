@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nexus_api::paths::Home;
+use nexus_node::own_file;
 use tokio::time::{Instant, sleep};
 
 use crate::client::Client;
@@ -89,8 +90,11 @@ pub enum Found {
     Foreign,
 }
 
+/// A unit of nexus is some lines long.
+const MAX_UNIT_BYTES: u64 = 1 << 20;
+
 pub fn found(place: &Path, home: &Path) -> std::io::Result<Found> {
-    let text = match std::fs::read_to_string(place) {
+    let text = match own_file::read_text(place, MAX_UNIT_BYTES) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Found::None),
         read => read?,
     };

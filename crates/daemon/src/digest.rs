@@ -1,10 +1,10 @@
 //! One number for a list of texts, or for a file: the same for the same, and hardly ever for another. Databases hold such
 //! numbers, so it never changes.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use nexus_node::own_file;
 use ring::digest::{Context, SHA256, digest};
 
 /// Of a text by itself, in letters and digits.
@@ -14,7 +14,7 @@ pub fn hex(text: &str) -> String {
 
 /// Of all bytes of a file, as `sha256sum` prints it.
 pub fn of_file(path: &Path) -> io::Result<String> {
-    let (mut file, mut part, mut hash) = (File::open(path)?, vec![0; 64 << 10], Context::new(&SHA256));
+    let (mut file, mut part, mut hash) = (own_file::open(path)?, vec![0; 64 << 10], Context::new(&SHA256));
     loop {
         match file.read(&mut part)? {
             0 => return Ok(in_hex(hash.finish().as_ref())),

@@ -1,13 +1,13 @@
 //! The folder the service lives in: made, locked, and known to be ours.
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::fs::{DirBuilder, File};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
-use nexus_node::{socket_folder, sockets};
+use nexus_node::{own_file, run_file, socket_folder, sockets};
 use rustix::fs::FlockOperation;
 
 /// Under this much free space no new job is taken, so that the ends of running ones still find room.
@@ -37,17 +37,13 @@ impl HomeLock {
     }
 }
 
+/// Who has the lock says so in two lines.
+const MAX_LOCK_BYTES: u64 = 16 << 10;
+
 /// Makes the folders and takes the lock; none if another service answers here.
 pub fn claim(home: &Home) -> Result<Option<HomeLock>, Problem> {
     make_private(&home.dir)?;
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(home.lock())
-        .map_err(|error| unusable(&home.dir, error))?;
+    let file = own_file::open_lock(&home.lock()).map_err(|error| unusable(&home.dir, error))?;
     let until = Instant::now() + LOCK_PATIENCE;
     loop {
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -55,7 +51,7 @@ pub fn claim(home: &Home) -> Result<Option<HomeLock>, Problem> {
             Err(rustix::io::Errno::WOULDBLOCK) if is_answered(home) => return Ok(None),
             Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(LOCK_AGAIN),
             Err(rustix::io::Errno::WOULDBLOCK) => {
-                let holder = std::fs::read_to_string(home.lock()).unwrap_or_default();
+                let holder = own_file::read_text(&home.lock(), MAX_LOCK_BYTES).unwrap_or_default();
                 let pid = holder.lines().next().unwrap_or("unknown");
                 let error = format!("{} is held by process {pid}, which does not answer", home.lock().display());
                 return Err(Problem::NotStarted { error });
@@ -102,7 +98,7 @@ fn make_lasting(dir: &Path) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     for above in missing.iter().filter_map(|folder| folder.parent()) {
         // A folder that may be entered but not read cannot be synced, nor can one on some file systems.
-        let _ = File::open(above).and_then(|folder| folder.sync_all());
+        let _ = run_file::open_folder(above).and_then(|folder| folder.sync_all());
     }
     Ok(())
 }
@@ -137,7 +133,7 @@ impl Reserve {
         if self.path.exists() || disk_free(&self.path).is_none_or(|free| free < 4 * RESERVE_BYTES) {
             return;
         }
-        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.path);
+        let made = run_file::create_new(&self.path);
         let kept = made.is_ok_and(|file| {
             rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, RESERVE_BYTES).is_ok()
         });

@@ -8,9 +8,7 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -18,8 +16,8 @@ use std::time::Duration;
 
 use nexus_api::run_dir::LAST_LINES;
 use nexus_core::ids::RunId;
-use nexus_node::RunPlace;
 use nexus_node::line::{Channel, Last, LogCopy, Stream, ToNode};
+use nexus_node::{RunPlace, run_file};
 use tokio::sync::watch;
 
 use crate::backend::ssh::Remote;
@@ -305,9 +303,7 @@ fn bring_said(ended: &Ended) -> io::Result<()> {
     let last: Last = ended.remote.open(Stream::Said { dir: ended.there.clone(), lines: 0 })?.answer()?;
     let Some(kept) = last.kept else { return Ok(()) };
     let text = serde_json::to_vec(&kept)?;
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(ended.here.join(LAST_LINES))?;
-    file.write_all(&text)
+    run_file::create(&ended.here.join(LAST_LINES))?.write_all(&text)
 }
 
 /// Whether the line is to blame.

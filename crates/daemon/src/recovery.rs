@@ -1,7 +1,7 @@
 //! What is done about a database that is gone or damaged, with no service running: a new one on purpose, or a copy put back.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,6 +11,7 @@ use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 use nexus_api::run_dir;
 use nexus_core::ids::JobId;
+use nexus_node::run_file;
 use serde::Serialize;
 
 use crate::backups::{self, beside};
@@ -146,7 +147,7 @@ fn remove_database(path: &Path) {
 
 /// A folder that cannot be synced keeps its names as its file system does.
 fn sync_folder(folder: &Path) {
-    let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    let _ = run_file::open_folder(folder).and_then(|folder| folder.sync_all());
 }
 
 /// What can be told of a database without a service.

@@ -1,12 +1,12 @@
 //! `service.log`: one line for every operation, rotated by size. `log.level` says which lines are wanted.
 
 use std::fmt::Display;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use nexus_api::shown::one_line;
+use nexus_node::own_file;
 
 use crate::clock;
 
@@ -139,7 +139,7 @@ impl ServiceLog {
 }
 
 fn append(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+    own_file::append(path)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 use nexus_api::service::StartReport;
 use nexus_core::apply::Command;
-use nexus_node::{Containment, Node, NodeConfig, Report as NodeReport, cgroup, sockets, turns};
+use nexus_node::{Containment, Node, NodeConfig, Report as NodeReport, cgroup, sockets, system_file, turns};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -111,7 +111,7 @@ fn say(report: &StartReport, code: ExitCode) -> ExitCode {
     let mut stdout = std::io::stdout();
     // The starter may be gone; the service does not need it.
     let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
-    if let Ok(nowhere) = std::fs::OpenOptions::new().write(true).open("/dev/null") {
+    if let Ok(nowhere) = system_file::null() {
         let _ = rustix::stdio::dup2_stdout(nowhere);
     }
     code

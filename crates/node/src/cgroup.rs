@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use nexus_api::paths::fingerprint;
 
+use crate::system_file;
+
 /// Where the service goes when its group hands controllers down.
 const ASIDE: &str = "nexus-service";
 
@@ -38,8 +40,8 @@ pub fn probe(reports: &Path) -> Containment {
 
 /// The folder of the group that this process is in, or was in before it stepped aside.
 fn own_group() -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let mounts = system_file::read_text("/proc/self/mountinfo").ok()?;
+    let groups = system_file::read_text("/proc/self/cgroup").ok()?;
     let own = group_folder(&mounts, &groups)?;
     match own.file_name().is_some_and(|name| name == ASIDE) {
         true => own.parent().map(Path::to_owned),
@@ -50,7 +52,7 @@ fn own_group() -> Option<PathBuf> {
 /// Lets the groups of runs count and limit memory, where this group may and is nobody else's. A group that hands a
 /// controller down must have no process of its own: the service steps aside.
 fn hand_down_memory(own: &Path, base: &Path) {
-    let hand_down = |group: &Path| fs::write(group.join("cgroup.subtree_control"), "+memory");
+    let hand_down = |group: &Path| system_file::write(group.join("cgroup.subtree_control"), "+memory");
     if !lists_memory(&own.join("cgroup.controllers")) {
         return;
     }
@@ -67,7 +69,7 @@ fn hand_down_memory(own: &Path, base: &Path) {
 }
 
 fn lists_memory(file: &Path) -> bool {
-    fs::read_to_string(file).is_ok_and(|text| text.split_whitespace().any(|word| word == "memory"))
+    system_file::read_text(file).is_ok_and(|text| text.split_whitespace().any(|word| word == "memory"))
 }
 
 /// Whether the memory of runs that have groups below this one can be limited.
@@ -78,8 +80,8 @@ pub fn limits_memory(base: &Path) -> bool {
 
 /// Where a run's memory is counted on a machine that does so with cgroups of version 1: a group of the same name.
 pub fn memory_twin(group: &Path) -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let mounts = system_file::read_text("/proc/self/mountinfo").ok()?;
+    let groups = system_file::read_text("/proc/self/cgroup").ok()?;
     let own = memory_folder(&mounts, &groups)?;
     Some(own.join(group.parent()?.file_name()?).join(group.file_name()?))
 }
@@ -122,18 +124,18 @@ fn group_folder(mounts: &str, groups: &str) -> Option<PathBuf> {
 
 /// The processes in a group; none if it is gone.
 pub fn members(group: &Path) -> Vec<u32> {
-    let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    let text = system_file::read_text(group.join("cgroup.procs")).unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid != 0).collect()
 }
 
 /// Ends all in a group at once, where the kernel knows how (since 5.14).
 pub fn kill(group: &Path) {
-    let _ = fs::write(group.join("cgroup.kill"), "1");
+    let _ = system_file::write(group.join("cgroup.kill"), "1");
 }
 
 /// Moves a process into a group.
 pub fn join(group: &Path, pid: u32) -> io::Result<()> {
-    fs::write(group.join("cgroup.procs"), pid.to_string())
+    system_file::write(group.join("cgroup.procs"), pid.to_string())
 }
 
 /// Removes a group without processes, and groups the job made below it.

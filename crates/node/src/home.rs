@@ -8,6 +8,7 @@ use std::path::Path;
 use nexus_api::paths::{Home, Surroundings};
 
 use crate::socket_folder;
+use crate::system_file;
 
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
@@ -87,7 +88,7 @@ pub fn is_network(path: &Path) -> bool {
 fn is_network_fuse(place: &Path) -> bool {
     let Ok(device) = fs::metadata(place).map(|metadata| metadata.dev()) else { return false };
     let number = format!("{}:{}", libc::major(device), libc::minor(device));
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mounts = system_file::read_text("/proc/self/mountinfo").unwrap_or_default();
     mounts.lines().any(|line| {
         let kind = line.split_once(" - ").and_then(|(_, kind)| kind.split(' ').next());
         line.split(' ').nth(2) == Some(&number) && kind.is_some_and(|kind| NETWORK_FUSE.contains(&kind))
@@ -96,7 +97,7 @@ fn is_network_fuse(place: &Path) -> bool {
 
 /// This machine's name as the kernel has it.
 pub fn hostname() -> String {
-    let text = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let text = system_file::read_text("/proc/sys/kernel/hostname").unwrap_or_default();
     if text.trim().is_empty() { "localhost".to_owned() } else { text.trim().to_owned() }
 }
 

@@ -10,9 +10,9 @@
 //! ```
 //! Looking takes a shared lock for an instant; a shim that meets it tries again (`shim::folder`).
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use nexus_api::run_dir::{EXIT, ExitRecord, FORMAT, STARTED, Started};
@@ -21,7 +21,9 @@ use rustix::io::Errno;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// No record is longer. A job may have put anything in its place, and as much of it as it likes.
+use crate::run_file;
+
+/// No record is longer. A job may have put a file of any length in its place.
 const LONGEST_RECORD: u64 = 1 << 20;
 
 /// What was found in a run's directory.
@@ -58,7 +60,7 @@ struct Claim {
 
 enum Record<T> {
     Missing,
-    /// There, but not (yet) of any meaning.
+    /// There, but not (yet) of any meaning, or no file at all.
     Blank,
     Newer(u32),
     Read(T),
@@ -76,13 +78,10 @@ pub fn inspect_from_afar(dir: &Path) -> Result<Seen, InspectError> {
 
 fn look(dir: &Path, sees_lock: bool) -> Result<Seen, InspectError> {
     let fail = |operation, path: PathBuf| move |source| InspectError::Io { operation, path, source };
-    let folder = match File::open(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Seen::NotStarted),
-        other => other.map_err(fail("open", dir.to_owned()))?,
-    };
+    let Some(folder) = open_folder(dir).map_err(fail("open", dir.to_owned()))? else { return Ok(Seen::NotStarted) };
     let held = match sees_lock {
         true => is_held(&folder).map_err(|errno| fail("lock", dir.to_owned())(errno.into()))?,
-        false => dir.join(STARTED).exists(),
+        false => fs::symlink_metadata(dir.join(STARTED)).is_ok(),
     };
     // Read after the lock was looked at: whoever let go of it before had written its record first.
     let exit_path = dir.join(EXIT);
@@ -121,10 +120,29 @@ fn is_held(folder: &File) -> Result<bool, Errno> {
 
 /// Whether a shim lives in this directory, as far as anybody can tell.
 pub fn is_occupied(dir: &Path) -> io::Result<bool> {
-    match File::open(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        other => Ok(is_held(&other?)?),
+    open_folder(dir)?.map_or(Ok(false), |folder| Ok(is_held(&folder)?))
+}
+
+/// None where there is no folder: the run was never begun, or its job put something else in the place of its run directory.
+fn open_folder(dir: &Path) -> io::Result<Option<File>> {
+    match run_file::folder(dir) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        opened => opened.map(Some),
     }
+}
+
+/// Why a run is lost whose shim has died without a record.
+pub fn why_lost(dir: &Path) -> String {
+    let died = "its watching process (shim) died";
+    match unfit_record(dir) {
+        Some(unfit) => format!("{died}, and its record cannot be read: {unfit}"),
+        None => died.to_owned(),
+    }
+}
+
+/// Why the record of an end cannot be read, where something else has its name.
+pub fn unfit_record(dir: &Path) -> Option<String> {
+    run_file::read(&dir.join(EXIT), LONGEST_RECORD).err().as_ref().and_then(run_file::unfit).map(ToString::to_string)
 }
 
 #[derive(Deserialize)]
@@ -133,13 +151,11 @@ struct AnyFormat {
 }
 
 fn read_record<T: DeserializeOwned>(path: &Path) -> io::Result<Record<T>> {
-    let file = match File::open(path) {
+    let bytes = match run_file::read(path, LONGEST_RECORD) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Record::Missing),
-        other => other?,
+        Err(error) if run_file::unfit(&error).is_some() => return Ok(Record::Blank),
+        read => read?,
     };
-    let mut bytes = Vec::new();
-    // What is cut off here is no JSON, and so of no meaning.
-    file.take(LONGEST_RECORD).read_to_end(&mut bytes)?;
     match serde_json::from_slice::<AnyFormat>(&bytes) {
         Ok(any) if any.format > FORMAT => return Ok(Record::Newer(any.format)),
         _ => {}
@@ -152,14 +168,14 @@ fn read_record<T: DeserializeOwned>(path: &Path) -> io::Result<Record<T>> {
 pub fn claim(dir: &Path) -> Result<bool, InspectError> {
     let fail = |operation, path: PathBuf| move |source| InspectError::Io { operation, path, source };
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(fail("create", dir.to_owned()))?;
-    let folder = File::open(dir).map_err(fail("open", dir.to_owned()))?;
+    let folder = run_file::folder(dir).map_err(fail("open", dir.to_owned()))?;
     match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => return Ok(false),
         Err(errno) => return Err(fail("lock", dir.to_owned())(errno.into())),
     }
     let path = dir.join(STARTED);
-    let mut marker = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+    let mut marker = match run_file::create_new(&path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
         other => other.map_err(fail("create", path.clone()))?,
     };
@@ -253,6 +269,7 @@ mod tests {
         // With holes in it: it takes no disk either.
         File::create(dir.join(EXIT)).unwrap().set_len(1 << 40).unwrap();
         assert_eq!(inspect(dir).unwrap(), Seen::NotStarted);
+        assert_eq!(unfit_record(dir).unwrap(), "exit.json is longer than 1048576 bytes");
         put(dir, STARTED, &started());
         assert_eq!(inspect(dir).unwrap(), Seen::Gone(Some(started())));
     }

@@ -25,7 +25,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use self::handing::Handed;
 use self::standstill::Term;
 use crate::cgroup::Containment;
-use crate::inspect::{InspectError, Seen, claim, inspect};
+use crate::inspect::{InspectError, Seen, claim, inspect, why_lost};
 use crate::launch::Launcher;
 use crate::launcher::Reply;
 use crate::leftovers::Leftovers;
@@ -458,10 +458,16 @@ impl Keeper {
 
     /// Finds out where a run stands, and reports it or sees to it that somebody will.
     fn settle(&mut self, run: RunId, dir: PathBuf, why: Why) {
+        self.settle_after(run, dir, why, Duration::ZERO);
+    }
+
+    /// `wait`: what was waited since the last look, longer each time.
+    fn settle_after(&mut self, run: RunId, dir: PathBuf, why: Why, wait: Duration) {
         match inspect(&dir) {
             Ok(Seen::Exited(record)) => self.ended(run, record),
             Ok(Seen::Alive(started)) => self.adopt(run, dir, started, why),
-            Ok(Seen::Starting) => self.starting(run, dir, why),
+            // A marker of a later release may be the job's, too.
+            Ok(Seen::Starting) | Err(InspectError::Newer { held: true, .. }) => self.starting(run, dir, why, wait),
             Ok(Seen::Claimed) => self.report(Report::Claimed { run }),
             Ok(Seen::NotStarted) => self.not_started(run, dir, why),
             Ok(Seen::Gone(started)) => self.clear(run, dir, started, None),
@@ -498,7 +504,7 @@ impl Keeper {
 
     fn not_started(&mut self, run: RunId, dir: PathBuf, why: Why) {
         // Without its directory a run that lives looks as if it never was. It must not be started a second time.
-        let is_left = || !dir.exists() && !Leftovers::of(&dir, None, self.group_of(run)).find().is_empty();
+        let is_left = || !dir.is_dir() && !Leftovers::of(&dir, None, self.group_of(run)).find().is_empty();
         if why == Why::Begun || why != Why::Launched && is_left() {
             return self.clear(run, dir, None, Some("its run directory was removed while it ran".to_owned()));
         }
@@ -536,7 +542,7 @@ impl Keeper {
             self.unsettled.iter().filter(|(_, unsettled)| unsettled.at <= now).map(|(run, _)| *run).collect();
         for run in due {
             let Some(Unsettled { dir, why, wait, .. }) = self.unsettled.remove(&run) else { continue };
-            self.settle(run, dir, why);
+            self.settle_after(run, dir, why, wait);
             if let Some(again) = self.unsettled.get_mut(&run) {
                 again.wait = (wait * 2).min(LAST_LOOK_AGAIN);
                 again.at = now + again.wait;
@@ -563,7 +569,7 @@ impl Keeper {
         let error = match (reason, restarted) {
             (Some(reason), _) => reason,
             (None, true) => "the machine was restarted".to_owned(),
-            (None, false) => "its watching process (shim) died".to_owned(),
+            (None, false) => why_lost(&dir),
         };
         if restarted {
             forget_script(&dir);

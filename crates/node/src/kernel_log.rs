@@ -1,13 +1,13 @@
 //! The kernel's own messages, as far as this user may read them: whom it killed when memory ran out.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::processes;
+use crate::system_file;
 
 const LOG: &str = "/dev/kmsg";
 
@@ -23,7 +23,7 @@ const SLACK: Duration = Duration::from_secs(5);
 /// Whether one of these processes was killed since then because there was no memory left. Where the log cannot be
 /// read, or its numbers are not ours, nobody was.
 pub fn killed_for_memory(pids: &[u32], since: Instant) -> bool {
-    let log = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(LOG);
+    let log = system_file::open(LOG);
     let Some(log) = log.ok().filter(|_| processes::are_all_seen()) else { return false };
     let now = clock_gettime(ClockId::Monotonic);
     let now = Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32);

@@ -1,14 +1,13 @@
 //! The last a run printed, as short as a list can show it.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::io;
 use std::path::Path;
 
 use nexus_api::run_dir::{LAST_LINES, STDERR, STDOUT, Said};
 use nexus_api::variables::{Hidden, masked};
 
 use crate::logs::{LogReader, Which};
+use crate::run_file;
 
 /// No more than this is read from the end of a log.
 const READ_BYTES: u64 = 8 << 10;
@@ -23,22 +22,23 @@ const LAST_COUNT: usize = 10;
 
 /// What a run printed last, with the names of variables in place of their values.
 pub fn said(dir: &Path, hidden: &[Hidden]) -> Said {
-    let line = [STDERR, STDOUT].iter().find_map(|name| last_line_of(&read_end(&dir.join(name)).ok()?, hidden));
+    let line = [STDERR, STDOUT]
+        .iter()
+        .find_map(|name| last_line_of(&run_file::read_end(&dir.join(name), READ_BYTES).ok()?, hidden));
     Said { line, lines: lines(dir, LAST_COUNT, hidden) }
 }
 
 /// What the shim of a run with variables kept of it.
 pub fn kept_said(dir: &Path) -> Option<Said> {
-    let mut bytes = Vec::new();
-    // A job may have put anything there: what is cut off is no JSON.
-    File::open(dir.join(LAST_LINES)).ok()?.take(LONGEST_TAIL as u64).read_to_end(&mut bytes).ok()?;
+    // What is cut off is no JSON.
+    let bytes = run_file::read_beginning(&dir.join(LAST_LINES), LONGEST_TAIL as u64).ok()?;
     serde_json::from_slice(&bytes).ok()
 }
 
 /// The last line that is not blank, of stderr or else of stdout. Of a line that was drawn several times over (a
 /// progress bar) what was drawn last.
 pub fn last_line(dir: &Path) -> Option<String> {
-    [STDERR, STDOUT].iter().find_map(|name| last_line_of(&read_end(&dir.join(name)).ok()?, &[]))
+    [STDERR, STDOUT].iter().find_map(|name| last_line_of(&run_file::read_end(&dir.join(name), READ_BYTES).ok()?, &[]))
 }
 
 /// The last lines of both streams that are not blank, in the order of their arrival. What cannot be read is not shown.
@@ -69,15 +69,6 @@ fn read_tail(dir: &Path, lines: usize) -> io::Result<Vec<u8>> {
         let surplus = bytes.len().saturating_sub(LONGEST_TAIL);
         bytes.drain(..surplus);
     }
-    Ok(bytes)
-}
-
-fn read_end(path: &Path) -> io::Result<Vec<u8>> {
-    let file = File::open(path)?;
-    let length = file.metadata()?.len();
-    let mut bytes = vec![0; length.min(READ_BYTES) as usize];
-    let count = file.read_at(&mut bytes, length.saturating_sub(READ_BYTES))?;
-    bytes.truncate(count);
     Ok(bytes)
 }
 
@@ -150,7 +141,7 @@ mod tests {
     #[test]
     fn what_is_kept_of_any_length_takes_no_memory() {
         let temporary = tempfile::tempdir().unwrap();
-        File::create(temporary.path().join(LAST_LINES)).unwrap().set_len(1 << 40).unwrap();
+        std::fs::File::create(temporary.path().join(LAST_LINES)).unwrap().set_len(1 << 40).unwrap();
         assert_eq!(kept_said(temporary.path()), None);
     }
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::frame;
 use crate::shim::{self, Known};
 use crate::signals;
+use crate::system_file;
 
 /// Where the launcher keeps the socket to the service and the guard; 0, 1 and 2 are `/dev/null`.
 const SOCKET: RawFd = 3;
@@ -64,7 +65,7 @@ fn take_over_descriptors() -> io::Result<OwnedFd> {
                 return Err(io::Error::last_os_error());
             }
         }
-        let null = File::options().read(true).write(true).open("/dev/null")?.into_raw_fd();
+        let null = system_file::null()?.into_raw_fd();
         for standard in 0..=2 {
             if libc::dup2(null, standard) < 0 {
                 return Err(io::Error::last_os_error());

@@ -12,6 +12,7 @@ use nexus_api::environ::Environ;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::processes;
+use crate::system_file;
 use crate::users;
 
 /// Names and values.
@@ -62,7 +63,7 @@ fn ask(shell: &OsString, until: Instant) -> Result<Variables, String> {
 
 fn mark() -> std::io::Result<String> {
     let mut chance = [0; 16];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut chance)?;
+    system_file::open("/dev/urandom")?.read_exact(&mut chance)?;
     Ok(format!("nexus{:032x}", u128::from_ne_bytes(chance)))
 }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use nexus_api::run_dir::{ORDER, STDERR, STDOUT};
 
 use crate::order::{MAGIC, RECORD, Stretch};
+use crate::run_file;
 
 /// Read backwards at once when lines are counted.
 const BLOCK_BYTES: u64 = 64 << 10;
@@ -19,6 +20,9 @@ const ORDER_PATIENCE: Duration = Duration::from_millis(100);
 
 /// No order is on its way to logs that were last written longer ago.
 const LATELY: Duration = Duration::from_secs(2);
+
+/// A shim writes pieces of less than this to a log before it notes them in the order.
+const MOST_AHEAD: u64 = 1 << 20;
 
 /// Where the first stretch is.
 const FIRST: u64 = MAGIC.len() as u64;
@@ -69,7 +73,7 @@ struct Stream {
 impl Stream {
     fn length(&mut self, dir: &Path, name: &str) -> io::Result<u64> {
         if self.file.is_none() {
-            self.file = open_if_there(&dir.join(name))?;
+            self.file = run_file::open_if_there(&dir.join(name))?;
         }
         self.file.as_ref().map_or(Ok(0), |file| Ok(file.metadata()?.len()))
     }
@@ -93,11 +97,11 @@ impl Stream {
     }
 }
 
-fn open_if_there(path: &Path) -> io::Result<Option<File>> {
-    match File::open(path) {
-        Ok(file) => Ok(Some(file)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+/// None where there is no order, or something else has its name: then standard output comes before standard error.
+fn open_order(dir: &Path) -> io::Result<Option<File>> {
+    match run_file::open_if_there(&dir.join(ORDER)) {
+        Err(error) if run_file::unfit(&error).is_some() => Ok(None),
+        opened => opened,
     }
 }
 
@@ -170,19 +174,25 @@ impl LogReader {
     }
 
     fn lengths(&mut self) -> io::Result<[u64; 2]> {
-        let [stdout, stderr] = &mut self.streams;
-        Ok([stdout.length(&self.dir, STDOUT)?, stderr.length(&self.dir, STDERR)?])
+        let mut lengths = [0; 2];
+        for ((stream, name), length) in self.streams.iter_mut().zip([STDOUT, STDERR]).zip(&mut lengths) {
+            if self.which.shows(name == STDERR) {
+                *length = stream.length(&self.dir, name)?;
+            }
+        }
+        Ok(lengths)
     }
 
     fn read_in_order(&mut self, max: u64) -> io::Result<Option<Chunk>> {
         if self.order.is_none() {
-            self.order = open_if_there(&self.dir.join(ORDER))?;
+            self.order = open_order(&self.dir)?;
         }
         let Some(order) = &self.order else { return Ok(None) };
         loop {
             // The length before the stretch: when another follows, this one has got all it will ever have.
             let is_last = order.metadata()?.len() < self.stretch_at + 2 * RECORD;
-            let Some(Stretch { stderr, length }) = stretch_at(order, self.stretch_at)? else { return Ok(None) };
+            let stretch = stretch_at(order, self.stretch_at)?.filter(|stretch| stretch.length > 0);
+            let Some(Stretch { stderr, length }) = stretch else { return Ok(None) };
             self.is_ordered = true;
             let stream = &mut self.streams[usize::from(stderr)];
             let known = stream.ahead.min(length - self.in_stretch);
@@ -221,7 +231,7 @@ impl LogReader {
     /// The same, but not much further back than so many bytes: a line may be as long as the log.
     pub fn tail_within(&mut self, lines: usize, bytes: u64) -> io::Result<()> {
         let lengths = self.lengths()?;
-        self.order = if self.which == Which::Both { open_if_there(&self.dir.join(ORDER))? } else { None };
+        self.order = if self.which == Which::Both { open_order(&self.dir)? } else { None };
         let mut back = Backwards { left: lines as u64, bytes, at_end: true };
         for (stream, length) in self.streams.iter_mut().zip(lengths) {
             (stream.position, stream.ahead) = (length, 0);
@@ -243,7 +253,7 @@ impl LogReader {
     /// Goes back by up to `bytes` from the end. For the shim of the run alone, in whose hands logs and order agree.
     pub fn back(&mut self, bytes: u64) -> io::Result<()> {
         let lengths = self.lengths()?;
-        self.order = open_if_there(&self.dir.join(ORDER))?;
+        self.order = open_order(&self.dir)?;
         for (stream, length) in self.streams.iter_mut().zip(lengths) {
             (stream.position, stream.ahead) = (length, 0);
         }
@@ -259,6 +269,9 @@ impl LogReader {
         while self.stretch_at > FIRST {
             self.stretch_at -= RECORD;
             let stretch = stretch_at(order, self.stretch_at)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+            if stretch.length == 0 {
+                break;
+            }
             let taken = self.streams[usize::from(stretch.stderr)].retreat(left.min(stretch.length));
             left -= taken;
             self.in_stretch = stretch.length - taken;
@@ -275,22 +288,31 @@ impl LogReader {
         let Some(order) = &self.order else { return Ok(None) };
         let (mut totals, mut last) = ([0; 2], None);
         let (mut at, mut block) = (FIRST, vec![0; BLOCK_BYTES as usize]);
-        loop {
+        'all: loop {
             let count = order.read_at(&mut block, at)? as u64 / RECORD * RECORD;
             if count == 0 {
                 break;
             }
             for bytes in block[..count as usize].chunks_exact(RECORD as usize) {
                 let stretch = Stretch::from_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+                // No stretch is empty. A job can append zeros without end that take no disk, and they must not be read.
+                if stretch.length == 0 {
+                    break 'all;
+                }
                 totals[usize::from(stretch.stderr)] += stretch.length;
                 last = Some(stretch);
+                at += RECORD;
             }
-            at += count;
         }
         if last.is_some() {
-            self.stretch_at = at - RECORD;
             // The lengths of now, since the order may have grown; and no more than them, since a log may be cut.
-            for (index, length) in self.lengths()?.into_iter().enumerate() {
+            let lengths = self.lengths()?;
+            if lengths.iter().zip(totals).any(|(length, total)| length.saturating_sub(total) > MOST_AHEAD) {
+                // The job wrote to its log itself: the order does not tell of the end.
+                return Ok(None);
+            }
+            self.stretch_at = at - RECORD;
+            for (index, length) in lengths.into_iter().enumerate() {
                 self.streams[index].position = length.min(totals[index]);
             }
         }

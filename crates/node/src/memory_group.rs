@@ -4,10 +4,11 @@
 //! machines that have this controller in version 1, a run with a limit gets a second group there; it needs a user who
 //! may make one, mostly root.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use crate::cgroup;
+use crate::system_file;
 
 #[derive(Debug)]
 pub struct MemoryGroup {
@@ -35,9 +36,9 @@ impl MemoryGroup {
         let dir = cgroup::memory_twin(group)?;
         fs::create_dir_all(&dir).ok()?;
         let made = MemoryGroup { dir, version: Version::One };
-        let limited = fs::write(made.dir.join("memory.limit_in_bytes"), &max_bytes);
+        let limited = system_file::write(made.dir.join("memory.limit_in_bytes"), &max_bytes);
         // Without swap there is no such file; with it a job would go on, and everything else slowly.
-        let _ = fs::write(made.dir.join("memory.memsw.limit_in_bytes"), &max_bytes);
+        let _ = system_file::write(made.dir.join("memory.memsw.limit_in_bytes"), &max_bytes);
         if limited.is_err() {
             made.remove();
             return None;
@@ -48,7 +49,7 @@ impl MemoryGroup {
     /// Where the command has to write `0` to be in it; none where it is in it already.
     pub fn door(&self) -> Option<File> {
         match self.version {
-            Version::One => OpenOptions::new().write(true).open(self.dir.join("cgroup.procs")).ok(),
+            Version::One => system_file::open_to_write(self.dir.join("cgroup.procs")).ok(),
             Version::Two => None,
         }
     }
@@ -59,7 +60,7 @@ impl MemoryGroup {
             Version::One => "memory.oom_control",
             Version::Two => "memory.events",
         };
-        let text = fs::read_to_string(self.dir.join(counted)).unwrap_or_default();
+        let text = system_file::read_text(self.dir.join(counted)).unwrap_or_default();
         text.lines().filter_map(|line| line.strip_prefix("oom_kill ")).any(|count| count.trim() != "0")
     }
 
@@ -73,7 +74,7 @@ impl MemoryGroup {
 
 /// Who exceeds it is ended as a whole: a training that lost one of its processes would mostly hang.
 fn limit(group: &Path, bytes: u64) {
-    let _ = fs::write(group.join("memory.max"), bytes.to_string());
-    let _ = fs::write(group.join("memory.swap.max"), "0");
-    let _ = fs::write(group.join("memory.oom.group"), "1");
+    let _ = system_file::write(group.join("memory.max"), bytes.to_string());
+    let _ = system_file::write(group.join("memory.swap.max"), "0");
+    let _ = system_file::write(group.join("memory.oom.group"), "1");
 }

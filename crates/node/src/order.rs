@@ -2,15 +2,20 @@
 //! one u32 (little endian) for each stretch of one stream: the top bit is set for stderr, the rest is its length.
 //! The last stretch grows in place. The file exists only when both streams have bytes.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+
+use crate::run_file;
 
 pub const MAGIC: &[u8; 8] = b"nxorder1";
 
 /// Bytes of one stretch in the file.
 pub const RECORD: u64 = 4;
+
+/// An order that is gone on with is no longer: 16 million stretches.
+const MOST_BYTES: u64 = 64 << 20;
 
 /// The longest stretch; a longer one is continued by another of the same stream.
 pub const LONGEST: u64 = 0x7fff_ffff;
@@ -61,8 +66,9 @@ impl Order {
 
     /// Goes on with what is there, and says how many bytes of each stream it knows. One that cannot be read is removed.
     pub fn reopen(path: PathBuf) -> io::Result<(Order, Option<[u64; 2]>)> {
-        let bytes = match fs::read(&path) {
+        let bytes = match run_file::read(&path, MOST_BYTES) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Order::new(path), None)),
+            Err(error) if run_file::unfit(&error).is_some() => Vec::new(),
             read => read?,
         };
         let records = bytes.strip_prefix(MAGIC).unwrap_or_default();
@@ -73,11 +79,11 @@ impl Order {
             last = Some(stretch);
         }
         let Some(last) = last else {
-            fs::remove_file(&path)?;
+            run_file::remove(&path)?;
             return Ok((Order::new(path), None));
         };
         let last_at = MAGIC.len() as u64 + (records.len() as u64 / RECORD - 1) * RECORD;
-        let file = OpenOptions::new().write(true).custom_flags(libc::O_NOFOLLOW).open(&path)?;
+        let file = run_file::open_to_write(&path)?;
         Ok((Order::Kept { file, last_at, last }, Some(totals)))
     }
 
@@ -110,11 +116,8 @@ impl Order {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(stretches(!stderr, other_length).chain([last]).flat_map(Stretch::to_bytes));
         // What the job put in its place is not followed: it may lead to a file that is somebody's.
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        run_file::remove_if_there(path)?;
+        let file = run_file::create_new(path)?;
         if let Err(error) = file.write_all_at(&bytes, 0) {
             let _ = fs::remove_file(path);
             return Err(error);

@@ -11,6 +11,8 @@ use nexus_api::run_dir::ExitStatus;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::system_file;
+
 /// One process, told apart from a later one with the same pid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Process {
@@ -62,7 +64,7 @@ pub fn ticks() -> u64 {
 
 /// The stat of a process, zombies included.
 pub fn stat(pid: u32) -> Option<Stat> {
-    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let text = system_file::read(format!("/proc/{pid}/stat")).ok()?;
     parse_stat(pid, &text)
 }
 
@@ -85,21 +87,21 @@ pub(crate) fn fields_after_name(text: &[u8]) -> Option<&str> {
 
 /// Whether a signal or a debugger has stopped the process.
 pub fn is_stopped(process: Process) -> bool {
-    let Some(text) = fs::read(format!("/proc/{}/stat", process.pid)).ok() else { return false };
+    let Some(text) = system_file::read(format!("/proc/{}/stat", process.pid)).ok() else { return false };
     let state = fields_after_name(&text).and_then(|fields| fields.chars().next());
     matches!(state, Some('T' | 't')) && parse_stat(process.pid, &text).is_some_and(|stat| stat.process == process)
 }
 
 /// Whether the process says of itself that it is the shim of this run, as a shim does before it begins one.
 pub fn is_shim_of(process: Process, run: &str) -> bool {
-    let title = fs::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
+    let title = system_file::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
     let title = title.split(|byte| *byte == 0).next().unwrap_or_default();
     title == format!("nexus: job {run}").as_bytes() && process.is_current()
 }
 
 /// How a process ended that its parent has not collected.
 pub fn left_with(pid: u32, parent: u32) -> Option<ExitStatus> {
-    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let text = system_file::read(format!("/proc/{pid}/stat")).ok()?;
     parse_stat(pid, &text).filter(|stat| stat.zombie && stat.parent == parent)?;
     let status: i32 = fields_after_name(&text)?.split_ascii_whitespace().nth(49)?.parse().ok()?;
     Some(match libc::WIFSIGNALED(status) {
@@ -141,7 +143,7 @@ fn by_children(root: u32) -> Vec<Process> {
 /// Children belong to the thread that made them.
 fn children(pid: u32) -> Vec<u32> {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    let lists = threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let lists = threads.flatten().filter_map(|thread| system_file::read_text(thread.path().join("children")).ok());
     lists
         .flat_map(|list| list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
         .collect()
@@ -169,7 +171,7 @@ fn by_parents(root: u32) -> Vec<Process> {
 
 /// Whether a process has a handler of its own for a signal.
 pub fn handles(pid: u32, signal: i32) -> bool {
-    let Ok(text) = fs::read_to_string(format!("/proc/{pid}/status")) else { return false };
+    let Ok(text) = system_file::read_text(format!("/proc/{pid}/status")) else { return false };
     let caught = text.lines().find_map(|line| line.strip_prefix("SigCgt:"));
     let bits = caught.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
     (1..=64).contains(&signal) && bits & (1 << (signal - 1)) != 0
@@ -177,12 +179,13 @@ pub fn handles(pid: u32, signal: i32) -> bool {
 
 /// Whether a process was started with exactly this `NAME=value`.
 pub fn environment_has(pid: u32, setting: &[u8]) -> bool {
-    fs::read(format!("/proc/{pid}/environ")).is_ok_and(|bytes| bytes.split(|byte| *byte == 0).any(|one| one == setting))
+    system_file::read(format!("/proc/{pid}/environ"))
+        .is_ok_and(|bytes| bytes.split(|byte| *byte == 0).any(|one| one == setting))
 }
 
 /// The value of a variable that a process was started with.
 pub fn environment_value(pid: u32, name: &str) -> Option<Vec<u8>> {
-    let bytes = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let bytes = system_file::read(format!("/proc/{pid}/environ")).ok()?;
     let mut settings = bytes.split(|byte| *byte == 0);
     settings.find_map(|one| Some(one.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec()))
 }
@@ -196,7 +199,7 @@ pub fn are_all_seen() -> bool {
 
 /// Names this boot of the machine: pids and start times mean nothing beyond it.
 pub fn boot_id() -> io::Result<String> {
-    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+    Ok(system_file::read_text("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use nexus_api::run_dir::{
 };
 
 use crate::inspect::{InspectError, Seen, inspect, is_occupied};
+use crate::run_file;
 use crate::words::{Report, RunPlace, Sink};
 
 /// Nothing is removed until no run was started for this long. File systems keep new files away from what was
@@ -199,12 +200,13 @@ fn tidy(dir: &Path) -> io::Result<()> {
         // One that is not empty is a job's own.
         let _ = fs::remove_dir(dir.join(name));
     }
-    let is_empty = |name| fs::metadata(dir.join(name)).map_or(true, |metadata| metadata.len() == 0);
+    let is_empty = |name| run_file::length(&dir.join(name)).map_or(true, |length| length == 0);
     let unneeded = [ORDER].into_iter().filter(|_| is_empty(STDOUT) || is_empty(STDERR));
     for name in [SPEC, SCRIPT, SLURM_JOB, FENCED, EXIT_PART].into_iter().chain(unneeded).chain([EXIT, STARTED]) {
-        match fs::remove_file(dir.join(name)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+        match run_file::remove_if_there(&dir.join(name)) {
+            // The job put something else in the place of the directory.
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(()),
+            removed => removed?,
         }
     }
     Ok(())
@@ -214,7 +216,7 @@ fn tidy(dir: &Path) -> io::Result<()> {
 /// stays until it is forgotten.
 fn remove_logs(dir: &Path) {
     for name in [ORDER, LAST_LINES, START_ERROR, OUT, STDERR, STDOUT] {
-        let _ = fs::remove_file(dir.join(name));
+        let _ = run_file::remove(&dir.join(name));
     }
     let of_job = dir.parent().filter(|_| run_of(dir).is_some_and(|run| run.number > 1));
     if fs::remove_dir(dir).is_ok()
@@ -290,11 +292,13 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let dir = temporary.path();
         fs::write(dir.join(STARTED), "").unwrap();
-        // No file, and so not removed as one.
-        fs::create_dir(dir.join(EXIT)).unwrap();
+        // Neither can be moved, since both are a job's own folders.
+        for name in ["exit.json/own", "exit.json.moved/own"] {
+            fs::create_dir_all(dir.join(name)).unwrap();
+        }
         assert!(tidy(dir).is_err() && dir.join(STARTED).exists());
-        fs::remove_dir(dir.join(EXIT)).unwrap();
-        assert!(tidy(dir).is_ok() && !dir.join(STARTED).exists());
+        fs::remove_dir_all(dir.join("exit.json.moved")).unwrap();
+        assert!(tidy(dir).is_ok() && !dir.join(STARTED).exists() && dir.join("exit.json.moved/own").exists());
     }
 
     #[test]

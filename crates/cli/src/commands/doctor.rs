@@ -239,7 +239,7 @@ fn memory_check(service: Option<&Service>) -> Finding {
 }
 
 fn has_cgroups() -> bool {
-    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mounts = nexus_node::system_file::read_text("/proc/self/mounts").unwrap_or_default();
     mounts.lines().any(|line| line.split(' ').nth(2) == Some("cgroup2"))
 }
 

@@ -2,6 +2,7 @@
 
 use jiff::Zoned;
 use nexus_api::jobs::JobQuery;
+use nexus_node::system_file;
 
 use crate::app::App;
 use crate::error::CliError;
@@ -49,7 +50,7 @@ fn user() -> String {
 
 /// The name of a user id in the local list of users.
 fn listed(id: &str) -> Option<String> {
-    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+    let users = system_file::read_text("/etc/passwd").ok()?;
     let of_line = |line: &str| {
         let mut fields = line.split(':');
         let name = fields.next()?;

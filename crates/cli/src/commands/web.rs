@@ -1,11 +1,11 @@
 //! `nexus web`: the page's address.
 
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::process::Stdio;
 
 use jiff::Zoned;
 use nexus_api::web::{Web, WebOn};
+use nexus_node::run_file;
 
 use crate::app::App;
 use crate::error::CliError;
@@ -175,8 +175,7 @@ fn open(link: &str, app: &App) {
     let file = app.home.dir.join("web-open.html");
     let text =
         format!("<!doctype html><meta http-equiv=\"refresh\" content=\"0;url={link}\"><a href=\"{link}\">nexus</a>\n");
-    let _ = std::fs::remove_file(&file);
-    let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file);
+    let made = run_file::create(&file);
     let opened = made.and_then(|mut made| made.write_all(text.as_bytes())).and_then(|()| {
         std::process::Command::new("xdg-open")
             .arg(&file)

@@ -14,6 +14,7 @@ use nexus_core::ids::{JobId, MachineId};
 use nexus_core::machine::{Gpu, Machine, Obstacle, Sharing};
 use nexus_core::request::{GpuSet, MAX_GPUS};
 use nexus_node::gpu::{GpuSeen, GpuState, LockHolder, Reading, Source, Vitals};
+use nexus_node::system_file;
 
 use crate::config::GpuConfig;
 use crate::service_log::Line;
@@ -236,7 +237,7 @@ pub fn unread() -> Machine {
 
 /// All of the machine's memory. Where it cannot be told nothing is kept from jobs.
 fn ram_mib() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let text = system_file::read_text("/proc/meminfo").unwrap_or_default();
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok());
     total.map_or(u64::MAX, |kib: u64| kib / 1024)
 }

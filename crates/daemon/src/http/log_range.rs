@@ -1,7 +1,6 @@
 //! Bytes of one stream of a log, from here to there: `Range: bytes=0-65535`, as with any file.
 
 use std::fmt;
-use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -11,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use nexus_api::problem::Problem;
 use nexus_api::run_dir::{STDERR, STDOUT};
 use nexus_node::logs::Which;
+use nexus_node::run_file;
 
 use super::problem::Failed;
 
@@ -86,7 +86,7 @@ pub fn answer(dir: &Path, which: Which, range: Range) -> Result<Response, Failed
         }
     };
     let fail = |error: std::io::Error| Problem::Internal { error: error.to_string() };
-    let (length, part) = match File::open(dir.join(name)) {
+    let (length, part) = match run_file::open(&dir.join(name)) {
         Ok(file) => {
             let length = file.metadata().map_err(fail)?.len();
             let part = range.within(length).map(|(first, count)| -> std::io::Result<_> {

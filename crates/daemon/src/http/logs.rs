@@ -11,6 +11,7 @@ use nexus_api::jobs::State as Word;
 use nexus_api::log::{CONTENT_TYPE, Frame, Place};
 use nexus_api::problem::Problem;
 use nexus_node::logs::{LogReader, Which};
+use nexus_node::run_file;
 use serde::Deserialize;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
@@ -80,15 +81,20 @@ pub async fn log(
         Some(attempt) if !query.follow || state.has_ended() => app.brought(&id, attempt).await?,
         _ => None,
     };
-    if let Some(attempt) = attempt.filter(|_| state.has_ended()) {
+    if let Some(attempt) = attempt {
         let dir = app.dir_of(&id, attempt).await?;
-        if !block_in_place(|| dir.is_dir()) {
+        if state.has_ended() && !block_in_place(|| dir.is_dir()) {
             return Err(Failed(Problem::LogsGone { id, path: dir.display().to_string() }));
         }
-    }
-    if let (Some(range), Some(attempt)) = (range, attempt) {
-        let dir = app.dir_of(&id, attempt).await?;
-        return block_in_place(|| log_range::answer(&dir, which, range));
+        // Once the answer has begun nothing can be said of it any more.
+        if let Err(error) = block_in_place(|| LogReader::open(&dir, which))
+            && let Some(unfit) = run_file::unfit(&error)
+        {
+            return Err(Failed(Problem::LogUnreadable { id, error: unfit.to_string() }));
+        }
+        if let Some(range) = range {
+            return block_in_place(|| log_range::answer(&dir, which, range));
+        }
     }
     let (sender, body) = stream::body();
     let follower = Follower { app, id, which, tail: query.tail, follow: query.follow, from: None, events, sender };

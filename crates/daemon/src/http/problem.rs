@@ -35,6 +35,7 @@ impl IntoResponse for Failed {
             | Problem::MachineBusy { .. }
             | Problem::OwnMachine
             | Problem::ServiceRuns { .. }
+            | Problem::LogUnreadable { .. }
             | Problem::NoTerminal { .. }
             | Problem::TimeLimitKept { .. } => StatusCode::CONFLICT,
             Problem::NotIn => StatusCode::UNAUTHORIZED,

@@ -9,6 +9,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use nexus_core::apply::Command;
+use nexus_node::own_file;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::task::block_in_place;
@@ -56,7 +57,7 @@ async fn follow(path: PathBuf, lines: usize, sender: &mpsc::Sender<Bytes>) {
     while !sender.is_closed() {
         // Watched before it is read: what is written in between is not missed.
         let changes = Changes::watch(&path);
-        let Ok(file) = block_in_place(|| File::open(&path)) else {
+        let Ok(file) = block_in_place(|| own_file::open(&path)) else {
             Changes::next(&None).await;
             continue;
         };

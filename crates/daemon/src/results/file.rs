@@ -2,14 +2,15 @@
 //! there already and equal (size, time of its last change, mode) is left alone.
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nexus_core::ids::JobId;
 use nexus_node::left::{Item, Plan, Trouble, What};
-use rustix::fs::{AtFlags, CWD, OFlags, Timespec, Timestamps, UTIME_OMIT, copy_file_range, futimens, utimensat};
+use nexus_node::run_file::{self, Unfit};
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT, copy_file_range, futimens, utimensat};
 use rustix::io::Errno;
 
 use super::away::Away;
@@ -59,7 +60,7 @@ fn put_all(plan: &Plan, from: Option<&Away>, to: &Path, part: &Path, progress: &
         finish_folder(item, &to.join(name))?;
     }
     for folder in folders {
-        File::open(&folder).and_then(|opened| opened.sync_all()).map_err(write(&folder))?;
+        run_file::open_folder(&folder).and_then(|opened| opened.sync_all()).map_err(write(&folder))?;
     }
     Ok(())
 }
@@ -94,13 +95,14 @@ fn put_link(leads_to: &Path, target: &Path, part: &Path) -> Result<(), Trouble> 
 
 fn put_file(item: &Item, target: &Path, part: &Path, progress: &Progress) -> Result<(), Trouble> {
     let read = |source| Trouble::Read { path: item.from.clone(), source };
-    // Without waiting and without following: it may have become something else since it was looked at.
-    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
-    let mut from = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(&item.from).map_err(read)?;
+    // It may have become something else since it was looked at.
+    let mut from = run_file::open_of_any_user(&item.from).map_err(|error| match run_file::unfit(&error) {
+        Some(Unfit::NoFile { .. }) => {
+            Trouble::Special { path: item.from.clone(), what: "no plain file any more".into() }
+        }
+        _ => Trouble::Read { path: item.from.clone(), source: error },
+    })?;
     let about = from.metadata().map_err(read)?;
-    if !about.is_file() {
-        return Err(Trouble::Special { path: item.from.clone(), what: "no plain file any more".into() });
-    }
     let (mode, modified) = (about.mode() & 0o777, (about.mtime(), about.mtime_nsec()));
     let seen = Item { from: item.from.clone(), what: What::File { bytes: about.len() }, mode, modified };
     if is_there(&seen, about.len(), target) {
@@ -109,7 +111,7 @@ fn put_file(item: &Item, target: &Path, part: &Path, progress: &Progress) -> Res
     }
     // A link that somebody put there is replaced, not followed.
     let _ = fs::remove_file(part);
-    let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(part).map_err(write(target))?;
+    let mut out = run_file::create_new(part).map_err(write(target))?;
     pour(&mut from, &mut out, progress).map_err(|spill| match spill {
         Spill::Read(source) => read(source),
         Spill::Write(source) => write(target)(source),
@@ -131,7 +133,7 @@ fn fetch_file(
         return Ok(());
     }
     let _ = fs::remove_file(part);
-    let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(part).map_err(write(target))?;
+    let mut out = run_file::create_new(part).map_err(write(target))?;
     drain(&mut away.open(&item.from)?, &mut out, progress).map_err(|spill| match spill {
         Spill::Read(source) => Trouble::Read { path: item.from.clone(), source },
         Spill::Write(source) => write(target)(source),

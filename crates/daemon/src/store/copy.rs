@@ -1,12 +1,12 @@
 //! Copies of a whole database, made while it is in use.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nexus_api::problem::Problem;
+use nexus_node::run_file;
 use rusqlite::Connection;
 
 use super::damage::{TookTooLong, faults};
@@ -67,7 +67,7 @@ fn copy(db: &Connection, from: &Path, to: &Path) -> Result<(), CopyError> {
     }
     // Left by a copy that did not come to its end.
     let _ = fs::remove_file(&part);
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part).map_err(file)?;
+    let made = run_file::create_new(&part).map_err(file)?;
     let copied = db
         .execute("VACUUM INTO ?1", [text])
         .map_err(|source| CopyError::Store(StoreError::Read { path: from.to_path_buf(), source }))
@@ -82,7 +82,7 @@ fn copy(db: &Connection, from: &Path, to: &Path) -> Result<(), CopyError> {
     let _ = fs::remove_file(&part);
     copied?;
     // A folder that cannot be synced keeps its names as its file system does.
-    let _ = to.parent().map(|folder| File::open(folder).and_then(|folder| folder.sync_all()));
+    let _ = to.parent().map(|folder| run_file::open_folder(folder).and_then(|folder| folder.sync_all()));
     Ok(())
 }
 

@@ -4,11 +4,15 @@ use std::path::{Path, PathBuf};
 
 use nexus_api::run_dir::{self, STARTED, Started};
 use nexus_core::ids::JobId;
+use nexus_node::{run_file, system_file};
 use rusqlite::{Connection, params};
 
 use super::together::Together;
 use super::{Store, StoreError};
 use crate::clock;
+
+/// What a shim says of itself is no longer.
+const MAX_MARKER_BYTES: u64 = 1 << 20;
 
 /// No job is tried more often.
 const MAX_ATTEMPTS: u32 = 100_000;
@@ -55,7 +59,7 @@ fn unknown_runs(db: &Connection, log_dir: &Path) -> rusqlite::Result<Vec<Unknown
 }
 
 fn take_up(db: &Connection, Unknown { n, number, dir, .. }: &Unknown) -> rusqlite::Result<()> {
-    let started = std::fs::read(dir.join(STARTED)).ok();
+    let started = run_file::read(&dir.join(STARTED), MAX_MARKER_BYTES).ok();
     let started: Option<Started> = started.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let (pid, at) = started.as_ref().map_or((0, clock::now().0), |started| (started.pid, started.started_at_ms));
     // A pause of the job, and the time before which it was not to start, are over: it has started.
@@ -74,7 +78,7 @@ fn take_up(db: &Connection, Unknown { n, number, dir, .. }: &Unknown) -> rusqlit
 
 /// The GPUs of a process that still runs, as it was told; none of one that is gone.
 fn gpus_of(pid: u32) -> String {
-    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let environment = system_file::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let said = environment.split(|byte| *byte == 0).find_map(|variable| variable.strip_prefix(b"NEXUS_GPU_ID="));
     let text = String::from_utf8_lossy(said.unwrap_or_default()).into_owned();
     match text.split(',').all(|part| part.parse::<u16>().is_ok()) {

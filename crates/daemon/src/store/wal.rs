@@ -4,10 +4,12 @@
 //! ends. One that goes over what is there waits once. SQLite takes zeros after its last page for what they are, and goes
 //! back to the beginning of the file when the WAL is written back; it shortens it only when it is asked to, or closed.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+
+use nexus_node::own_file;
 
 /// What is written between two times that the WAL goes back into the database, where jobs come and go one by one.
 const LENGTH: u64 = 3 << 20;
@@ -17,7 +19,7 @@ const LENGTH: u64 = 3 << 20;
 /// That it is empty is on the disk before the first zero: with zeros in the middle of what was in it, and the rest still
 /// there after a power cut, SQLite would take its beginning for all of it, and put old pages over new ones.
 pub fn lay(database: &Path) -> io::Result<()> {
-    let file = match OpenOptions::new().write(true).open(of(database)) {
+    let file = match own_file::open_to_write(&of(database)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         opened => opened?,
     };

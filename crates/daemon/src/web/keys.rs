@@ -4,13 +4,13 @@
 //! them.
 
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use nexus_api::paths::Home;
 use nexus_api::web::{BrowserKey, BrowserKeys};
+use nexus_node::{own_file, run_file};
 
 use super::browsers::{Browsers, Found, Key, Row, name_of};
 use crate::{clock, digest};
@@ -193,8 +193,11 @@ fn secret(bytes: usize) -> std::io::Result<String> {
     Ok(digest::in_hex(&chance))
 }
 
+/// No file of keys is longer.
+const MAX_BYTES: u64 = 1 << 20;
+
 fn read(path: &Path) -> std::io::Result<Option<String>> {
-    match std::fs::read_to_string(path) {
+    match own_file::read_text(path, MAX_BYTES) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -205,7 +208,7 @@ fn read(path: &Path) -> std::io::Result<Option<String>> {
 pub fn write(path: &Path, text: &str) -> std::io::Result<()> {
     let beside = path.with_extension("new");
     let _ = std::fs::remove_file(&beside);
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+    let mut file = run_file::create_new(&beside)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&beside, path)

@@ -19,6 +19,7 @@ use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 use nexus_api::web::{Browser, BrowserKeys, Proof, Web as Told, WebOn};
 use nexus_core::time::Time;
+use nexus_node::own_file;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, watch};
@@ -69,6 +70,9 @@ impl Open {
         let _ = self.task.await;
     }
 }
+
+/// An address and a port are no longer.
+const MAX_REMEMBERED_BYTES: u64 = 4096;
 
 /// `web.json`: what is to be there after a restart.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -261,7 +265,7 @@ impl Web {
     }
 
     fn remembered(&self) -> Option<Remembered> {
-        serde_json::from_str(&std::fs::read_to_string(self.file()).ok()?).ok()
+        serde_json::from_str(&own_file::read_text(&self.file(), MAX_REMEMBERED_BYTES).ok()?).ok()
     }
 
     fn unusable(&self, error: &std::io::Error) -> Problem {

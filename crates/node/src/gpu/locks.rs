@@ -24,6 +24,7 @@ use rustix::fs::{fchmod, flock, fstat, linkat, mkdirat, openat, renameat_with, s
 use rustix::io::Errno;
 
 use super::{LockHolder, owners};
+use crate::system_file;
 use crate::{processes, users};
 
 pub const FOLDER: &str = "/tmp/nexus-gpus";
@@ -421,7 +422,7 @@ pub fn holder(path: &Path) -> Option<u32> {
 }
 
 fn read_locks() -> Option<String> {
-    std::fs::read_to_string("/proc/locks").ok()
+    system_file::read_text("/proc/locks").ok()
 }
 
 /// A line of that list.

@@ -1,6 +1,5 @@
 //! Whose process it is that the driver names: its user, its program, and the nexus run it belongs to, by `/proc`.
 
-use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
@@ -8,6 +7,7 @@ use nexus_api::run_dir::RUN_DIR_VARIABLE;
 
 use super::GpuProcess;
 use crate::processes;
+use crate::system_file;
 use crate::users;
 
 /// Computes for its clients, which are listed themselves: nobody's work of its own.
@@ -29,7 +29,7 @@ pub struct Listed {
 /// Each process once, with its owner. Who computes and draws, computes.
 pub fn describe(listed: Vec<Listed>) -> Vec<GpuProcess> {
     let known = merge(listed).into_iter().map(|one| {
-        let arguments = fs::read(format!("/proc/{}/cmdline", one.pid)).ok();
+        let arguments = system_file::read(format!("/proc/{}/cmdline", one.pid)).ok();
         (arguments.as_deref().and_then(|arguments| program_name(one.pid, arguments)), arguments, one)
     });
     let foreign = known.filter(|(name, _, _)| name.as_deref() != Some(MPS_SERVER));
@@ -64,14 +64,14 @@ fn merge(mut listed: Vec<Listed>) -> Vec<Listed> {
 /// The name of the user a process runs as.
 pub fn user_of(pid: u32) -> Option<String> {
     // Not the owner of the folder in /proc: that is root for a process that must not be looked into.
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let status = system_file::read_text(format!("/proc/{pid}/status")).ok()?;
     let numbers = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     Some(users::name_of(numbers.split_ascii_whitespace().next()?.parse().ok()?))
 }
 
 fn program_name(pid: u32, arguments: &[u8]) -> Option<String> {
     let name = name_in(arguments);
-    name.or_else(|| Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end().to_owned()))
+    name.or_else(|| Some(system_file::read_text(format!("/proc/{pid}/comm")).ok()?.trim_end().to_owned()))
 }
 
 fn name_in(arguments: &[u8]) -> Option<String> {

@@ -13,10 +13,8 @@
 //! killed only while the kernel says that it is stopped (state T or t). The shim holds the locks of the GPUs, so it goes after
 //! the last process of the run, and the end is reported after both.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,10 +24,11 @@ use nexus_api::run_dir::{Cause, EXIT, EXIT_PART, ExitRecord, ExitStatus, FORMAT,
 use nexus_core::ids::RunId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::{FIRST_LOOK_AGAIN, Keeper, Watched, Why, open_process};
+use super::{FIRST_LOOK_AGAIN, Keeper, LAST_LOOK_AGAIN, Watched, Why, open_process};
 use crate::gpu::locks;
 use crate::leftovers::Leftovers;
 use crate::processes::{self, Process};
+use crate::run_file;
 use crate::words::{Mailbox, Report, Request, RunTerms};
 
 /// A shim ends its run right at the time limit. One that is stopped is continued this much later.
@@ -224,13 +223,18 @@ impl Keeper {
         self.terms.entry(run).or_insert_with(|| Term::new(None, UNKNOWN_GRACE, patience))
     }
 
-    /// A shim has the lock and has not said who it is. Where its job has stopped it before it could, it is watched all the same:
-    /// its run can be ended then.
-    pub(super) fn starting(&mut self, run: RunId, dir: PathBuf, why: Why) {
+    /// A shim has the lock, and `started` does not say who it is. Where its job has stopped it before it could, or has put
+    /// something else in the place of `started`, it is watched all the same: its run can be ended then. `wait` is what was
+    /// waited since the last look: a shim that is on its way says who it is before that is [`LAST_LOOK_AGAIN`].
+    pub(super) fn starting(&mut self, run: RunId, dir: PathBuf, why: Why, wait: Duration) {
+        let is_late = wait >= LAST_LOOK_AGAIN;
         if !self.watched.contains_key(&run)
-            && let Some((process, shim)) = stopped_shim(&dir, run)
+            && let Some((process, shim)) = shim_that_holds(&dir, run)
+            && (is_late || processes::is_stopped(process))
         {
-            let watched = Watched { reusable: false, ..Watched::new(dir.clone(), Arc::new(shim), process) };
+            let shim = Arc::new(shim);
+            // One that is late has begun, as far as anybody knows: its run must not be started a second time.
+            let watched = Watched { begun: is_late, reusable: false, ..Watched::new(dir.clone(), shim, process) };
             self.watched.insert(run, watched);
             self.report(Report::Underway { run });
             if why == Why::Stopping {
@@ -315,11 +319,11 @@ impl Keeper {
     }
 }
 
-/// The shim that has the lock of a run directory, if it is stopped.
-fn stopped_shim(dir: &Path, run: RunId) -> Option<(Process, OwnedFd)> {
+/// The shim that has the lock of a run directory, by the kernel's list of locks.
+fn shim_that_holds(dir: &Path, run: RunId) -> Option<(Process, OwnedFd)> {
     let process = processes::stat(locks::holder(dir)?)?.process;
     let shim = open_process(process.pid)?;
-    (processes::is_stopped(process) && processes::is_shim_of(process, &run.to_string())).then_some((process, shim))
+    processes::is_shim_of(process, &run.to_string()).then_some((process, shim))
 }
 
 /// A run whose shim stands still, for a thread that ends it.
@@ -423,17 +427,8 @@ impl Standstill {
     }
 }
 
-/// The job may have put anything in place of the files: nothing that is there is opened.
 fn write_record(dir: &Path, record: &ExitRecord) -> io::Result<()> {
-    let part = dir.join(EXIT_PART);
-    match fs::remove_file(&part) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
-    file.write_all(&serde_json::to_vec(record)?)?;
-    file.sync_all()?;
-    fs::rename(&part, dir.join(EXIT))
+    run_file::write_whole(&dir.join(EXIT), &dir.join(EXIT_PART), &serde_json::to_vec(record)?)
 }
 
 #[cfg(test)]
@@ -497,7 +492,7 @@ mod tests {
         let still = Standstill {
             run: "abc.1".parse().unwrap(),
             dir: dir.to_owned(),
-            shim: Arc::new(File::open(dir).unwrap().into()),
+            shim: Arc::new(std::fs::File::open(dir).unwrap().into()),
             process: Process { pid: 0, start: 0 },
             started: None,
             group: None,

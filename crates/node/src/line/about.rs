@@ -7,6 +7,7 @@ use nexus_api::paths::Home;
 
 use super::words::Hello;
 use crate::cgroup::{self, Containment};
+use crate::system_file;
 use crate::{home, users};
 
 /// Where programs are when `PATH` does not say it.
@@ -26,7 +27,7 @@ pub fn hello(home: &Home, containment: &Containment, boot_id: &str) -> Hello {
         screens: home.socket_dir().join("screens"),
         user_home: users::own_home(),
         cpus: std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX)),
-        ram_mib: ram_mib(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default()),
+        ram_mib: ram_mib(&system_file::read_text("/proc/meminfo").unwrap_or_default()),
         boot_id: boot_id.to_owned(),
         cgroups: matches!(containment, Containment::Cgroup(_)),
         memory_limits: matches!(containment, Containment::Cgroup(base) if cgroup::limits_memory(base)),

@@ -2,9 +2,9 @@
 //! not been noticed yet, is ended. Its launcher and shims on their way hold the lock too, so that nothing that the older
 //! one began is still to start when the lock is ours.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use crate::own_file;
 use crate::processes::{self, Process};
 
 /// How long the older node has to end by itself.
@@ -41,10 +42,9 @@ struct Holder {
 /// Takes the lock, from an older node if need be.
 pub fn take(path: &Path, boot_id: &str) -> Result<File, LockError> {
     let fail = |operation| move |source: io::Error| LockError::File { operation, path: path.to_owned(), source };
-    let writable = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
-    let writable = writable.map_err(fail("make"))?;
+    let writable = own_file::open_lock(path).map_err(fail("make"))?;
     // The launcher has the lock as its standard output: it must not be able to write to it.
-    let file = File::open(path).map_err(fail("open"))?;
+    let file = own_file::open(path).map_err(fail("open"))?;
     let until = Instant::now() + PATIENCE;
     loop {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {

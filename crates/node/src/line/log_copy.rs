@@ -1,9 +1,9 @@
 //! The service's copy of what a run printed on another machine. It is written as the shim writes the original, each
 //! piece to its log and then to the order, so that whoever reads it sees at every moment what a reader there saw.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File};
 use std::io::{self, BufReader, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use nexus_api::run_dir::{ORDER, STDERR, STDOUT};
@@ -11,6 +11,7 @@ use nexus_api::run_dir::{ORDER, STDERR, STDOUT};
 use super::channel::Channel;
 use super::frames::invalid;
 use crate::order::Order;
+use crate::run_file;
 
 /// What stands on the channel: a kind, a length (u32, little endian), as many bytes.
 pub(super) const HEAD: usize = 5;
@@ -40,8 +41,7 @@ impl LogCopy {
         made.map_err(failed("create", dir))?;
         let log = |name: &str| {
             let path = dir.join(name);
-            let opened = OpenOptions::new().append(true).create(true).mode(0o600).open(&path);
-            opened.and_then(|file| Ok(Log { length: file.metadata()?.len(), file })).map_err(failed("open", &path))
+            run_file::append(&path).map(|(file, length)| Log { file, length }).map_err(failed("open", &path))
         };
         let mut logs = [log(STDOUT)?, log(STDERR)?];
         let path = dir.join(ORDER);
@@ -51,7 +51,7 @@ impl LogCopy {
             Some(totals) if totals.iter().zip(lengths).all(|(known, there)| *known <= there) => totals,
             // Somebody cut a log.
             Some(_) => {
-                std::fs::remove_file(&path).map_err(failed("remove", &path))?;
+                run_file::remove(&path).map_err(failed("remove", &path))?;
                 order = Order::new(path);
                 [0; 2]
             }
@@ -102,11 +102,10 @@ impl LogCopy {
         for log in &self.logs {
             log.file.sync_all().map_err(failed("sync the logs in", &self.dir))?;
         }
-        match File::open(&order) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            opened => opened.and_then(|file| file.sync_all()).map_err(failed("sync", &order))?,
+        if let Some(order_file) = run_file::open_if_there(&order).map_err(failed("open", &order))? {
+            order_file.sync_all().map_err(failed("sync", &order))?;
         }
-        File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(failed("sync", &self.dir))
+        run_file::folder(&self.dir).and_then(|dir| dir.sync_all()).map_err(failed("sync", &self.dir))
     }
 
     fn take(&mut self, stderr: bool, bytes: &[u8]) -> io::Result<()> {

@@ -33,6 +33,7 @@ use super::{about, copies};
 use crate::gpu::{Watcher, WatcherConfig};
 use crate::node::{Node, NodeError};
 use crate::slurm::{self, Submitter};
+use crate::system_file;
 use crate::words::NodeConfig;
 use crate::{Containment, home, login, processes, signals, socket_folder};
 
@@ -222,7 +223,7 @@ fn tell(outgoing: &Outgoing, ending: &Ending, message: &FromNode) {
 fn take_over_line() -> io::Result<(File, File)> {
     let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let output = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-    let null = File::options().read(true).write(true).open("/dev/null")?;
+    let null = system_file::null()?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
     Ok((input, output))

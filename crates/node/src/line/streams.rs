@@ -1,8 +1,7 @@
 //! What a node does for the streams that the service opens: a thread for each, which ends with it.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -16,6 +15,7 @@ use super::words::{Last, Stream};
 use super::{logs, terminal};
 use crate::last_line::{kept_said, last_line, last_lines};
 use crate::left::Plan;
+use crate::run_file;
 
 /// Where the service may have folders removed.
 #[derive(Clone)]
@@ -54,12 +54,8 @@ fn answer(mut channel: &Channel, value: &impl Serialize) -> io::Result<()> {
 
 fn send_file(mut channel: &Channel, path: &Path, from: u64) -> io::Result<()> {
     let failed = |error: io::Error| io::Error::new(error.kind(), format!("{} cannot be read: {error}", path.display()));
-    // Without waiting and without following: it may have become something else since it was looked at.
-    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY;
-    let mut file: File = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
-    if !file.metadata().map_err(failed)?.is_file() {
-        return Err(failed(io::Error::other("it is no plain file")));
-    }
+    // It may have become something else since it was looked at.
+    let mut file = run_file::open_of_any_user(path).map_err(failed)?;
     file.seek(SeekFrom::Start(from)).map_err(failed)?;
     let mut part = vec![0; LONGEST_CHUNK];
     loop {

@@ -2,15 +2,17 @@
 //! and the record at the end.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nexus_api::run_dir::{EXIT, EXIT_PART, ExitRecord, START_ERROR, STARTED, Started};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+
+use crate::run_file;
 
 /// Whoever inspects a directory holds its lock for an instant; longer than this only another shim does.
 const LOCK_PATIENCE: Duration = Duration::from_millis(100);
@@ -37,7 +39,7 @@ impl Place {
     /// `None` if another shim has it.
     fn lock(path: &Path) -> io::Result<Option<Place>> {
         make(path)?;
-        let lock = File::open(path)?;
+        let lock = run_file::folder(path)?;
         Ok(wait_for_lock(&lock)?.then(|| Place { path: path.to_owned(), lock }))
     }
 
@@ -56,7 +58,7 @@ impl Place {
     /// says who watches it; without one, that is [told](Folder::tell) later.
     pub fn mark(&self, text: &[u8]) -> io::Result<bool> {
         let marker = self.path.join(STARTED);
-        let made = match File::options().write(true).create_new(true).mode(0o600).open(&marker) {
+        let made = match run_file::create_new(&marker) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
             other => other?,
         };
@@ -86,18 +88,13 @@ impl Folder {
     /// Writes down who watches the run, over the blanks, in one piece.
     pub fn tell(&self, started: &Started) -> io::Result<()> {
         let text = padded(&serde_json::to_vec(started)?);
-        // The job runs already, and may have put anything there.
-        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-        File::options().write(true).custom_flags(flags).open(self.path.join(STARTED))?.write_all_at(&text, 0)
+        run_file::open_to_write(&self.path.join(STARTED))?.write_all_at(&text, 0)
     }
 
     /// Takes the sentence that says why the command was never reached, if there is one. The record has it from now on.
     pub fn take_start_error(&self) -> Option<String> {
         let path = self.path.join(START_ERROR);
-        // Without waiting: the job may have put anything there.
-        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path).ok()?;
-        let mut bytes = Vec::new();
-        file.take(SENTENCE_BYTES).read_to_end(&mut bytes).ok()?;
+        let bytes = run_file::read_beginning(&path, SENTENCE_BYTES).ok()?;
         let _ = fs::remove_file(&path);
         let text = String::from_utf8_lossy(&bytes).replace(char::is_control, " ");
         let sentence = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -111,22 +108,16 @@ impl Folder {
 
     /// Writes the record whole or not at all, and not before it is on the disk.
     pub fn write_record(&self, record: &ExitRecord) -> io::Result<()> {
-        let temporary = self.path.join(EXIT_PART);
-        let written = File::options()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&temporary)
-            .and_then(|mut file| {
-                file.write_all(&serde_json::to_vec(record)?)?;
-                file.sync_all()
-            })
-            .and_then(|()| fs::rename(&temporary, self.path.join(EXIT)));
-        if written.is_err() {
-            let _ = fs::remove_file(&temporary);
+        let text = serde_json::to_vec(record)?;
+        let write = || run_file::write_whole(&self.path.join(EXIT), &self.path.join(EXIT_PART), &text);
+        match write() {
+            // The job may have taken the permissions from its run directory.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.lock.set_permissions(fs::Permissions::from_mode(0o700))?;
+                write()
+            }
+            written => written,
         }
-        written
     }
 
     /// Puts the names in the directory on the disk.

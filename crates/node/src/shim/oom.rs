@@ -1,9 +1,6 @@
 //! Whether a run that failed did so for want of memory: the GPU's, by what it printed last, or the machine's, by the
 //! kernel's word. Asked once, at the end, and only of runs that failed by themselves.
 
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Instant;
 
@@ -12,6 +9,7 @@ use nexus_api::run_dir::{Cause, ExitStatus, Oom, RunSpec, STDERR, STDOUT};
 use super::watch::End;
 use crate::kernel_log;
 use crate::memory_group::MemoryGroup;
+use crate::run_file;
 
 /// So much of the end of each stream is looked at.
 const LAST_BYTES: u64 = 16 << 10;
@@ -97,16 +95,8 @@ impl Evidence {
 
 fn printed_of_gpu_memory(dir: &Path) -> bool {
     // A log that cannot be read says nothing.
-    [STDOUT, STDERR].iter().any(|name| read_end(&dir.join(name)).is_ok_and(|bytes| tells_of_gpu_memory(&bytes)))
-}
-
-fn read_end(path: &Path) -> io::Result<Vec<u8>> {
-    let file = File::open(path)?;
-    let length = file.metadata()?.len();
-    let mut bytes = vec![0; length.min(LAST_BYTES) as usize];
-    let count = file.read_at(&mut bytes, length.saturating_sub(LAST_BYTES))?;
-    bytes.truncate(count);
-    Ok(bytes)
+    let end = |name: &&str| run_file::read_end(&dir.join(name), LAST_BYTES);
+    [STDOUT, STDERR].iter().any(|name| end(name).is_ok_and(|bytes| tells_of_gpu_memory(&bytes)))
 }
 
 fn tells_of_gpu_memory(bytes: &[u8]) -> bool {

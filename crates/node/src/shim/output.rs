@@ -11,6 +11,7 @@ use nexus_api::run_dir::{ORDER, OUT, RunSpec, STDERR, STDOUT};
 
 use super::failure::Failure;
 use crate::order::Order;
+use crate::run_file;
 
 pub struct Output {
     stdout: Log,
@@ -29,11 +30,10 @@ impl Output {
     pub fn open(spec: &RunSpec, dir: &Path) -> Result<Output, Failure> {
         let log = |name| {
             let path = dir.join(name);
-            let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path);
-            let file = file.map_err(|source| Failure::MachineFile { operation: "create", path, source })?;
-            let length =
-                file.metadata().map(|metadata| metadata.len()).map_err(Failure::machine("read a log's length"))?;
-            Ok(Log { file, length })
+            // An earlier attempt of the job may have put anything there.
+            let opened = run_file::append(&path);
+            let failed = |source| Failure::MachineFile { operation: "create", path, source };
+            opened.map(|(file, length)| Log { file, length }).map_err(failed)
         };
         let copy = match (&spec.out, &spec.out_else) {
             (Some(path), Some(otherwise)) => Some(open_own_copy(path, otherwise, dir)?),
@@ -75,6 +75,7 @@ impl Output {
 }
 
 /// Does not wait for a reader if the copy is a named pipe: the job does not depend on it.
+#[allow(clippy::disallowed_methods, reason = "the user may name a pipe or a device, and it is not waited for")]
 fn open_copy(path: &Path) -> Result<File, Failure> {
     OpenOptions::new()
         .append(true)
@@ -94,14 +95,14 @@ fn open_own_copy(path: &Path, otherwise: &Path, dir: &Path) -> Result<File, Fail
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(fail(folder))?;
     }
-    let (file, path) = match OpenOptions::new().append(true).create_new(true).open(path) {
+    let (file, path) = match run_file::create_new_to_append(path) {
         Ok(file) => (file, path),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (open_copy(otherwise)?, otherwise),
         Err(error) => return Err(fail(path)(error)),
     };
     let link = dir.join(OUT);
     // One of a start that came to nothing.
-    let _ = std::fs::remove_file(&link);
+    let _ = run_file::remove(&link);
     let made = std::os::unix::fs::symlink(path, &link);
     made.map_err(|source| Failure::MachineFile { operation: "create", path: link, source })?;
     Ok(file)

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FlockOperation, RawDir, RenameFlags, SeekFrom, flock, renameat_with, seek};
 
+use crate::run_file;
+
 /// How often it is made again when another removes it at the same time: each takes some microseconds, and a hundred
 /// in a row were seen to fail beside three others that did nothing else.
 const ATTEMPTS: usize = 10_000;
@@ -47,7 +49,7 @@ impl OwnFolder {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && may_be_folder(path) => continue,
                 made => made?,
             }
-            let folder = match File::open(path) {
+            let folder = match run_file::folder(path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 opened => opened?,
             };

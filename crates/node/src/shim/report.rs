@@ -19,6 +19,7 @@ use rustix::process::geteuid;
 use serde::de::IgnoredAny;
 
 use crate::reports::{MESSAGE_BYTES, Next};
+use crate::run_file;
 use crate::sockets;
 
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -55,7 +56,7 @@ impl Line {
         if is_own_folder(&self.reports) {
             let (ShimMessage::Started(Started { run, .. }) | ShimMessage::Ended(ExitRecord { run, .. })) = message;
             // Whoever waits for it asks Slurm too.
-            let _ = std::fs::write(self.reports.join(run), []);
+            let _ = run_file::create(&self.reports.join(run));
             return false;
         }
         let until = Instant::now() + PATIENCE;

@@ -1,9 +1,8 @@
 //! The text of a shell command with the values of its variables in it. It lies in the run directory, for its owner alone,
 //! for as long as the run has processes: a shell may read it bit by bit.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use nexus_api::run_dir::{ExitRecord, ExitStatus, LAST_LINES, SCRIPT, Said};
@@ -11,6 +10,7 @@ use nexus_api::variables::{Hidden, masked};
 
 use super::failure::Failure;
 use crate::last_line::said;
+use crate::run_file;
 
 /// Gone when this is.
 pub struct Script {
@@ -21,9 +21,7 @@ impl Script {
     /// Whatever lies there is not followed and not kept: only a run that never began can have left it.
     pub fn write(dir: &Path, text: &str) -> Result<Script, Failure> {
         let script = Script { path: dir.join(SCRIPT) };
-        let _ = fs::remove_file(&script.path);
-        let made = File::options().write(true).create_new(true).mode(0o600).open(&script.path);
-        let written = made.and_then(|mut file| file.write_all(text.as_bytes()));
+        let written = run_file::create(&script.path).and_then(|mut file| file.write_all(text.as_bytes()));
         let failed = |source| Failure::MachineFile { operation: "write", path: script.path.clone(), source };
         written.map_err(failed)?;
         Ok(script)
@@ -52,9 +50,7 @@ pub fn keep_said(dir: &Path, hidden: &[Hidden]) {
         return;
     }
     let write = |said: &Said| -> io::Result<()> {
-        let mut how = File::options();
-        how.write(true).create(true).truncate(true).mode(0o600);
-        how.open(dir.join(LAST_LINES))?.write_all(&serde_json::to_vec(said)?)
+        run_file::create(&dir.join(LAST_LINES))?.write_all(&serde_json::to_vec(said)?)
     };
     // Without it nothing of the output is shown: that is no reason to end otherwise.
     let _ = write(&said(dir, hidden));

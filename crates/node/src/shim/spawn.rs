@@ -18,6 +18,7 @@ use super::terminal::Streams;
 use super::{limits, variables};
 use crate::cgroup;
 use crate::signals;
+use crate::system_file;
 
 /// Searched when the job's environment has no `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -98,7 +99,7 @@ impl Command {
         let (door, mut at_once) = (group.door(), || true);
         let mut way = Way { streams, door: door.as_ref(), complaint: &theirs, word: &mut at_once };
         let mut child = || self.become_command(&mut way, &vectors);
-        let opened = group.dir().and_then(|path| File::open(path).ok());
+        let opened = group.dir().and_then(|path| system_file::open(path).ok());
         // SAFETY: this process has one thread, and the child does nothing but become the command.
         let inside = opened.as_ref().and_then(|group| unsafe { process::start(Some(group.as_fd()), &mut child) }.ok());
         let pid = match inside {
@@ -118,7 +119,7 @@ impl Command {
         let (vectors, door) = (self.vectors(), group.door());
         let mut way = Way { streams, door: door.as_ref(), complaint: &theirs, word };
         let mut child = || self.become_command(&mut way, &vectors);
-        let opened = group.dir().map(File::open).transpose().ok()?;
+        let opened = group.dir().map(system_file::open).transpose().ok()?;
         // SAFETY: as for `fork`; what is asked for the word frees nothing that was there.
         let pid = unsafe { process::start_shared(opened.as_ref().map(AsFd::as_fd), &mut child) }.ok()?;
         Some(Child { pid, cgroup: group.dir().map(Path::to_owned), complaint: ours })

@@ -2,9 +2,9 @@
 //! it comes from, as the kernel expects of `setproctitle`.
 
 use std::ffi::CStr;
-use std::fs;
 
 use crate::processes::fields_after_name;
+use crate::system_file;
 
 /// The memory that holds arguments and, behind them, the environment. The same in every fork.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ pub struct Title {
 impl Title {
     /// No room, and so no title, where the kernel does not say where the arguments are.
     pub fn find() -> Title {
-        fs::read("/proc/self/stat").ok().and_then(|text| Title::parse(&text)).unwrap_or(Title {
+        system_file::read("/proc/self/stat").ok().and_then(|text| Title::parse(&text)).unwrap_or(Title {
             start: 0,
             arguments: 0,
             room: 0,

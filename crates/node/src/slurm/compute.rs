@@ -1,8 +1,8 @@
 //! `nexus __slurm BATCH`: what Slurm starts on a compute node. It becomes the shim of one run of a batch, if that run is
 //! still to begin, and ends as the job did.
 
-use std::fs::{self, File};
-use std::io;
+use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 
 use nexus_api::run_dir::{ExitStatus, RunSpec, SLURM_JOB, SPEC};
@@ -10,8 +10,16 @@ use nexus_api::run_dir::{ExitStatus, RunSpec, SLURM_JOB, SPEC};
 use super::batch::Batch;
 use super::judge::{FENCED, NO_GPUS};
 use crate::inspect::{Seen, inspect_from_afar};
+use crate::run_file;
 use crate::shim::{self, Known};
 use crate::signals;
+use crate::system_file;
+
+/// What a run is told, with its whole environment, is no longer; nor are the runs of a batch.
+pub const MAX_SPEC_BYTES: u64 = 256 << 20;
+
+/// The job of Slurm that a run began in: four short words.
+pub const MAX_JOB_BYTES: u64 = 4096;
 
 /// For Slurm: it could not be begun.
 const FAILED: i32 = 75;
@@ -40,12 +48,12 @@ pub fn main(batch: &Path) -> ! {
 
 fn run(batch: &Path) -> Result<i32, String> {
     let failed = |what: &str, path: &Path, error: &dyn std::fmt::Display| format!("{what} {}: {error}", path.display());
-    let text = fs::read(batch).map_err(|error| failed("cannot read", batch, &error))?;
+    let text = run_file::read(batch, MAX_SPEC_BYTES).map_err(|error| failed("cannot read", batch, &error))?;
     let batch: Batch = serde_json::from_slice(&text).map_err(|error| failed("cannot read", batch, &error))?;
     let task = std::env::var("SLURM_ARRAY_TASK_ID").ok().and_then(|task| task.parse().ok());
     let place = batch.runs.get(task.unwrap_or(0)).ok_or("its array has no such place")?;
     let path = place.dir.join(SPEC);
-    let spec = match fs::read(&path) {
+    let spec = match run_file::read(&path, MAX_SPEC_BYTES) {
         Ok(text) => serde_json::from_slice::<RunSpec>(&text).map_err(|error| failed("cannot read", &path, &error))?,
         Err(_) if !matches!(inspect_from_afar(&place.dir), Ok(Seen::NotStarted)) => return Ok(fenced(&place.dir)),
         Err(error) => return Err(failed("cannot read", &path, &error)),
@@ -55,11 +63,12 @@ fn run(batch: &Path) -> Result<i32, String> {
         return Ok(NO_GPUS);
     }
     let known = Known::learn().map_err(|error| format!("cannot learn what machine this is: {error}"))?;
-    let guard = File::open("/dev/null").map_err(|error| format!("cannot open /dev/null: {error}"))?;
+    let guard = system_file::null().map_err(|error| format!("cannot open /dev/null: {error}"))?;
     let mut is_mine = false;
     shim::watch_here(with_slurms(spec), &known, guard.into(), || {
         is_mine = true;
-        let _ = fs::write(place.dir.join(SLURM_JOB), own_number());
+        let mut made = run_file::create(&place.dir.join(SLURM_JOB));
+        let _ = made.as_mut().map(|file| file.write_all(own_number().as_bytes()));
         let _ = fs::remove_file(&path);
     });
     match inspect_from_afar(&place.dir) {

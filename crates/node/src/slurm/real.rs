@@ -1,9 +1,9 @@
 //! A real cluster: Slurm's programs, and the folder that its login node and its compute nodes both see.
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -11,17 +11,22 @@ use nexus_api::run_dir::{EXIT, ExitRecord, FENCED, RunSpec, SLURM_JOB, SPEC};
 use nexus_core::ids::RunId;
 
 use super::batch::{Batch, FORMAT, job_name};
+use super::compute::{MAX_JOB_BYTES, MAX_SPEC_BYTES};
 use super::parse::{self, Refusal, Word};
 use super::site::{Cancel, Site, Submission};
 use super::tools::{Tools, said, silent};
 use super::words::{Cluster, Options, Said, SlurmNews};
 use crate::home::is_network;
 use crate::inspect::{InspectError, Seen, claim, inspect_from_afar};
+use crate::run_file;
 use crate::tidy::{How, Tidier, Tidying};
 use crate::words::{Report, RunPlace};
 
 /// What of a batch's complaints is told.
 const LONGEST_COMPLAINT: usize = 300;
+
+/// So much of the end of what a batch printed is looked at for a complaint.
+const COMPLAINT_BYTES: u64 = 64 << 10;
 
 /// Arrays are as long as Slurm lets them be where it does not say.
 const USUAL_ARRAY: u32 = 1001;
@@ -256,7 +261,7 @@ impl Site for RealSite {
     }
 
     fn begun_by(&self, dir: &Path) -> Option<(u64, Option<u32>, u32)> {
-        let text = fs::read_to_string(dir.join(SLURM_JOB)).ok()?;
+        let text = String::from_utf8(run_file::read(&dir.join(SLURM_JOB), MAX_JOB_BYTES).ok()?).ok()?;
         let words: Vec<&str> = text.split_whitespace().collect();
         let number = |place: usize| words.get(place).and_then(|word| word.parse().ok());
         Some((words.first()?.parse().ok()?, number(1), number(3).unwrap_or(0)))
@@ -277,7 +282,7 @@ impl Site for RealSite {
 
     fn fence(&mut self, dir: &Path) {
         // What cannot be written there is not seen there either.
-        let _ = fs::write(dir.join(FENCED), []);
+        let _ = run_file::create(&dir.join(FENCED));
     }
 
     fn lay_out(&self, spec: &RunSpec) -> io::Result<()> {
@@ -291,7 +296,8 @@ impl Site for RealSite {
     }
 
     fn complaint(&self, batch: &str) -> String {
-        let text = fs::read(self.folder.join(format!("{batch}.err"))).unwrap_or_default();
+        let path = self.folder.join(format!("{batch}.err"));
+        let text = run_file::read_end(&path, COMPLAINT_BYTES).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
         line.trim().chars().take(LONGEST_COMPLAINT).collect()
@@ -299,7 +305,7 @@ impl Site for RealSite {
 
     fn keep(&mut self, batch: &Batch) -> io::Result<()> {
         write_whole(&self.folder.join(batch.file_name()), &serde_json::to_vec(batch)?, 0o600)?;
-        File::open(&self.folder)?.sync_all()
+        run_file::folder(&self.folder)?.sync_all()
     }
 
     fn forget(&mut self, batch: &str) {
@@ -316,7 +322,10 @@ impl Site for RealSite {
             if path.extension().is_none_or(|end| end != "json") {
                 continue;
             }
-            match fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<Batch>(&bytes).ok()) {
+            match run_file::read(&path, MAX_SPEC_BYTES)
+                .ok()
+                .and_then(|bytes| serde_json::from_slice::<Batch>(&bytes).ok())
+            {
                 Some(batch) if batch.format <= FORMAT => kept.push(batch),
                 _ => all = false,
             }
@@ -371,20 +380,12 @@ fn quoted(path: &Path) -> String {
 
 fn look_again(dir: &Path) {
     let probe = dir.join(".look");
-    if File::create(&probe).is_ok() {
+    if run_file::create(&probe).is_ok() {
         let _ = fs::remove_file(&probe);
     }
 }
 
 /// All of it or nothing, and on disk.
 fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let part = path.with_extension("part");
-    let write = || {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&part)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&part, path)
-    };
-    // Half of it may hold what is nobody's business.
-    write().inspect_err(|_| drop(fs::remove_file(&part)))
+    run_file::write_whole_with(path, &path.with_extension("part"), bytes, mode)
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use nexus_api::run_dir::SLURM_JOB;
 
-use crate::rendezvous;
+use super::compute::MAX_JOB_BYTES;
+use crate::{rendezvous, run_file};
 
 /// A step begins within a second, unless the controller is slow.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -19,7 +20,7 @@ const REACHED: u8 = 1;
 
 /// Whether a run directory is of a run on a cluster.
 fn job_of(dir: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(dir.join(SLURM_JOB)).ok()?;
+    let text = String::from_utf8(run_file::read(&dir.join(SLURM_JOB), MAX_JOB_BYTES).ok()?).ok()?;
     text.split_whitespace().nth(2).map(String::from)
 }
 

@@ -9,6 +9,7 @@ mod logs;
 mod memory;
 mod output;
 mod outside;
+mod run_files;
 mod stage;
 mod standstill;
 mod starting;

@@ -1,17 +1,19 @@
 //! `nexus config edit`: the file in an editor. What is wrong with the new text is told before it counts.
 
-use std::fs::OpenOptions;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use nexus_api::problem::Problem;
 use nexus_daemon::config::{ConfigFile, Fault};
+use nexus_node::{own_file, run_file};
 
 use super::change::{check_models, differences, take};
 use crate::app::App;
 use crate::editor;
 use crate::error::{CliError, Refused, Told};
+
+/// No configuration is longer.
+const MAX_TEXT_BYTES: u64 = 16 << 20;
 
 /// Edit the file
 ///
@@ -75,12 +77,7 @@ struct Copy {
 impl Copy {
     fn make(dir: &Path, text: &str) -> Result<Copy, CliError> {
         let path = dir.join(format!("config.edit-{}.toml", std::process::id()));
-        OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&path)
+        run_file::create(&path)
             .and_then(|mut file| file.write_all(text.as_bytes()))
             .map_err(CliError::io(format!("{} could not be written", path.display())))?;
         Ok(Copy { path, original: text.into() })
@@ -88,7 +85,7 @@ impl Copy {
 
     fn text(&self, file: &ConfigFile) -> Result<String, Problem> {
         let bad = |error: String| file.bad(Fault { line: None, error });
-        let bytes = std::fs::read(&self.path).map_err(|error| bad(error.to_string()))?;
+        let bytes = own_file::read(&self.path, MAX_TEXT_BYTES).map_err(|error| bad(error.to_string()))?;
         String::from_utf8(bytes).map_err(|_| bad("it is not text in UTF-8".into()))
     }
 
@@ -107,7 +104,7 @@ impl Copy {
     }
 
     fn kept_if_changed(&self, error: CliError) -> CliError {
-        match std::fs::read(&self.path) {
+        match own_file::read(&self.path, MAX_TEXT_BYTES) {
             Ok(text) if text != self.original.as_bytes() => {
                 let told = error.told();
                 let why = told.why.map(|why| format!(": {why}")).unwrap_or_default();

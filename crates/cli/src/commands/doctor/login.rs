@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use nexus_api::paths::Home;
+use nexus_node::system_file;
 
 use super::found;
 use crate::render::doctor::{Finding, Level};
@@ -32,7 +33,7 @@ struct Login {
 
 impl Login {
     fn look(home: &Home) -> Login {
-        let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+        let read = |path: &Path| system_file::read_text(path).unwrap_or_default();
         let mut texts: Vec<String> = CONFIGS.iter().map(|path| read(Path::new(path))).collect();
         for folder in DROP_INS {
             let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();

@@ -94,6 +94,61 @@ fn a_sparse_log_of_100_gb_keeps_nobody_waiting() {
     lives(&nexus);
 }
 
+/// What a job can put in the place of a file, and what is said of it as a log; none of what is a file.
+const REPLACEMENTS: [(&str, Option<&str>); 6] = [
+    ("mkfifo $f", Some("is a named pipe, not a file")),
+    ("mkdir -p $f/own", Some("is a folder, not a file")),
+    (
+        "python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' $f",
+        Some("is a socket, not a file"),
+    ),
+    ("ln -s /nowhere/at/all $f", Some("is a symbolic link, not a file")),
+    ("ln -s /etc/passwd $f", Some("is a symbolic link, not a file")),
+    ("truncate -s 1T $f", None),
+];
+
+#[test]
+fn pipes_in_a_run_directory_hold_up_nobody() {
+    let count = if std::env::var_os("NEXUS_TEST_LONG").is_some() { REPLACEMENTS.len() } else { 1 };
+    for (how, told) in &REPLACEMENTS[..count] {
+        let nexus = Nexus::with_gpus(NEXUS, 1);
+        let done = nexus.work().join("replaced");
+        let names =
+            "started exit.json exit.json.part stdout.log stderr.log order.idx out start_error script last_lines";
+        let replace = format!("cd $NEXUS_RUN_DIR; for f in {names}; do rm -rf $f; {how}; done");
+        let id = nexus.add(&format!("{replace}; touch {}; sleep 600", done.display()));
+        until("the files are replaced", || done.exists().then_some(()));
+        let reads = |nexus: &Nexus| {
+            if let Some(told) = told {
+                let why = nexus.fails(1, &["logs", &id]);
+                assert!(why.contains(told), "{how}: {why}");
+            }
+            for words in [vec!["show", &id], vec!["why", &id], vec!["status"], vec!["queue"], vec!["history"]] {
+                nexus.ok(&words);
+            }
+        };
+        reads(&nexus);
+        nexus.kill_service();
+        nexus.start(1);
+        reads(&nexus);
+        assert_eq!(nexus.job(&id)["state"], "running", "{how}");
+        nexus.ok(&["kill", &id]);
+        assert_eq!(nexus.ended(&id)["state"], "killed", "{how}");
+        reads(&nexus);
+        // The GPU is free.
+        lives(&nexus);
+
+        // A shim that is killed leaves no record: what lies there is none.
+        let id = nexus.add(&format!("{replace}; kill -9 $PPID; sleep 600"));
+        let job = nexus.ended(&id);
+        assert_ne!(job["state"], "completed", "{how}: {job}");
+        assert!(nexus.ok(&["show", &id]).contains("exit.json"), "{how}");
+        lives(&nexus);
+        nexus.ok(&["forget", "-y", &id]);
+        nexus.ok(&["stop"]);
+    }
+}
+
 #[test]
 fn a_flood_on_the_sockets_of_a_run_harms_nothing() {
     let nexus = Nexus::with_gpus(NEXUS, 1);

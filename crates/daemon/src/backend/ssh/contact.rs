@@ -8,7 +8,6 @@
 //! Whatever rc files print stands before the token, which is new each time, and is skipped.
 
 use std::collections::hash_map::RandomState;
-use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -18,6 +17,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use nexus_node::own_file;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::address::Address;
@@ -229,7 +229,7 @@ impl Contact {
     fn send(&mut self, binary: &Binary, step: &dyn Fn(Step)) -> Result<(), Broken> {
         let unreadable =
             |error: io::Error| Broken::Trouble(Trouble::passing(format!("failed to read nexus itself: {error}")));
-        let mut file = File::open(&binary.path).map_err(unreadable)?;
+        let mut file = own_file::open(&binary.path).map_err(unreadable)?;
         let (mut piece, mut done) = (vec![0; PIECE], 0);
         step(Step::Sending { done, of: binary.size });
         loop {

@@ -1,5 +1,5 @@
 //! Any bytes as the files of a run directory, which a job or a full disk may leave in any state. `=== NAME` in a line of its
-//! own begins a file; what stands before the first of them is `stdout.log`.
+//! own begins a file; what stands before the first of them is `stdout.log`. `=== NAME pipe` puts a named pipe there, and so on.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,6 +24,9 @@ pub fn hold(bytes: &[u8]) {
         let file = std::fs::File::options().write(true).open(dir.join(name)).expect("it is there");
         file.set_modified(SystemTime::UNIX_EPOCH).expect("its time can be set");
     }
+    if put_hostile(dir, bytes) {
+        return nothing_is_waited_for(dir);
+    }
     let of = |name: &str| files.get(name).map_or(&[][..], Vec::as_slice);
     if let Ok(Seen::Exited(record)) = inspect(dir) {
         let text = serde_json::to_vec(&record).expect("what was read can be written");
@@ -45,6 +48,41 @@ pub fn hold(bytes: &[u8]) {
         let _ = reopened.extend(true, 5, 1);
         all_is_read_once(dir, Which::Both, [of(STDOUT), of(STDERR)]);
     }
+}
+
+/// Puts what is no file at some names; whether there is any.
+fn put_hostile(dir: &Path, bytes: &[u8]) -> bool {
+    let mut is_any = false;
+    for line in bytes.split(|byte| *byte == b'\n') {
+        let Some(words) = line.strip_prefix(MARK).and_then(|words| std::str::from_utf8(words).ok()) else { continue };
+        let Some((name, kind)) = words.trim_end().split_once(' ') else { continue };
+        let Some(name) = NAMES.iter().find(|known| **known == name) else { continue };
+        let path = dir.join(name);
+        let _ = std::fs::remove_file(&path);
+        // The second of two for the same name finds what the first has put there.
+        let _ = match kind {
+            "pipe" => rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).map_err(Into::into),
+            "folder" => std::fs::create_dir(&path),
+            "link" => std::os::unix::fs::symlink("/nowhere/at/all", &path),
+            "socket" => rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Socket, 0o600.into(), 0)
+                .map_err(Into::into),
+            "sparse" => std::fs::File::create(&path).and_then(|file| file.set_len(1 << 40)),
+            _ => continue,
+        };
+        is_any = true;
+    }
+    is_any
+}
+
+/// With what is no file at some names everything still comes to an end.
+fn nothing_is_waited_for(dir: &Path) {
+    let _ = (inspect(dir), last_line(dir), last_lines(dir, 3), kept_said(dir));
+    for which in [Which::Both, Which::Stdout, Which::Stderr] {
+        if let Ok(mut reader) = LogReader::open(dir, which) {
+            let _ = reader.tail(3).and_then(|()| reader.read_next(4096));
+        }
+    }
+    let _ = Order::reopen(dir.join(ORDER));
 }
 
 fn files(bytes: &[u8]) -> BTreeMap<&'static str, Vec<u8>> {
