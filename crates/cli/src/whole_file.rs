@@ -27,7 +27,9 @@ impl WholeFile {
         };
         let Some(name) = path.file_name() else { return Err(io::Error::other("it is a folder")) };
         let beside = path.with_file_name(format!(".{}.{}.part", name.to_string_lossy(), std::process::id()));
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        // One of a process that was killed and had this number. In /tmp a stranger's file or link stays, and is not written to.
+        let _ = std::fs::remove_file(&beside);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
         let whole = WholeFile { file: BufWriter::new(file), path, beside: Some(beside) };
         if let Some(found) = found {
             whole.file.get_ref().set_permissions(found.permissions())?;

@@ -146,16 +146,16 @@ pub fn check_config(home: &Home) -> Result<(), Problem> {
     ConfigFile::of(home).settings().map(drop)
 }
 
-/// Made first where there is none.
-fn read_config(file: &ConfigFile) -> Result<Settings, Problem> {
+/// Made first where there is none; with what the next start refuses of it, for service.log.
+fn read_config(file: &ConfigFile) -> Result<(Settings, Vec<Line>), Problem> {
     file.make()?;
-    file.settings()
+    let settings = file.settings()?;
+    Ok((settings, file.doubts().into_iter().map(Line::warn).collect()))
 }
 
 fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Problem> {
     let config_file = ConfigFile::of(home);
-    let settings = read_config(&config_file)?;
-    let doubts = config_file.doubts();
+    let (settings, doubts) = read_config(&config_file)?;
     let overrides = overrides(options)?;
     let mut config = settings.config.clone();
     overrides.over(&mut config);
@@ -167,7 +167,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     let world = store.restore().map_err(|error| error.problem())?;
     let variables = store.variables_set().map_err(|error| error.problem())?;
     let (to_engine, inbox) = mpsc::channel();
-    let lines = doubts.into_iter().map(Line::warn).chain(models_line.map(Line::from)).collect();
+    let lines = doubts.into_iter().chain(models_line.map(Line::from)).collect();
     to_engine.send(Message::Log(lines)).expect("the other end is held here");
     let reload = Arc::new(Reload::new(home, settings, overrides, models, to_engine.clone()));
     let node = open_node(home, lock, to_engine.clone())?;

@@ -1,3 +1,5 @@
+//! The rule with owners, groups and modes that are made up, and with real files, folders and links.
+
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
 use super::*;

@@ -179,7 +179,10 @@ fn not_installed(why: impl Into<String>, hint: impl Into<String>) -> CliError {
 
 /// Whole or not at all.
 fn write(place: &Path, text: &str) -> std::io::Result<()> {
-    place.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+    // What stands there is a command: nobody else may put another file in its place, whatever the umask is.
+    let mut private = std::fs::DirBuilder::new();
+    std::os::unix::fs::DirBuilderExt::mode(&mut private, 0o700);
+    place.parent().map_or(Ok(()), |folder| private.recursive(true).create(folder))?;
     let mut file = WholeFile::create(place)?;
     file.write(text.as_bytes())?;
     file.finish()

@@ -228,3 +228,28 @@ fn a_new_home_is_strict_at_once_and_its_models_and_variables_count() {
     nexus.ok(&["stop", "-y"]);
     assert!(nexus.fails(1, &["start"]).contains("anybody can write to"));
 }
+
+#[test]
+fn a_file_that_is_typed_for_one_reading_is_read_with_a_warning() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    nexus.ok(&["pause"]);
+    let file = nexus.file("j.txt", "echo a\n");
+    set_mode(&file, 0o666);
+    let said = nexus.run(&["import", "j.txt"]);
+    let warning =
+        format!("warning: j.txt is read as it is now: anybody can write to {}; check what it says", file.display());
+    assert!(said.code == 0 && said.stderr.contains(&warning), "{said}");
+    // What a shell opened has no name that could be looked at.
+    let typed =
+        "umask 000; \"$0\" import <(echo echo b) && echo echo c | \"$0\" import - && \"$0\" export -o out.jsonl";
+    let done = nexus.command::<&str>(&[]);
+    let mut shell = Command::new("bash");
+    shell.args(["-c", typed]).arg(NEXUS).env_clear().current_dir(nexus.work());
+    shell.envs(done.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let done = shell.output().expect("bash is there");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success() && !said.contains("warning"), "{said}");
+    assert_eq!(commands(&nexus), ["echo a", "echo b", "echo c"]);
+    let mode = std::fs::metadata(nexus.work().join("out.jsonl")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "{mode:o}");
+}
