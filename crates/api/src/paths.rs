@@ -44,12 +44,13 @@ pub struct Surroundings {
 }
 
 impl Home {
-    /// `is_network` tells whether a folder (or its nearest existing parent) is on a network file system.
+    /// `is_network` tells whether a folder (or its nearest existing parent) is on a network file system. None without a
+    /// `NEXUS_HOME` and an absolute `HOME`: a relative one would name another folder for each folder that commands are typed in.
     pub fn find(around: &Surroundings, is_network: impl Fn(&Path) -> bool) -> Option<Home> {
         let set = |value: &Option<OsString>| value.clone().filter(|text| !text.is_empty()).map(PathBuf::from);
         let base = match set(&around.nexus_home) {
             Some(path) => std::path::absolute(path).ok()?,
-            None => set(&around.home)?.join(".nexus"),
+            None => set(&around.home).filter(|home| home.is_absolute())?.join(".nexus"),
         };
         let network = is_network(&base);
         let dir = if network { base.join("hosts").join(&around.hostname) } else { base };

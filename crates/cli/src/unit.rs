@@ -75,8 +75,8 @@ fn quoted(text: &str) -> String {
 
 /// Where systemd looks for units of this user.
 pub fn place() -> Option<PathBuf> {
-    let given = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let folder = given.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".config")))?;
+    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let folder = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
     Some(folder.join("systemd/user").join(UNIT))
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nexus_api::paths::{Home, Surroundings};
 
@@ -14,6 +14,8 @@ use crate::system_file;
 pub enum HomeError {
     #[error("cannot tell where nexus keeps its files: neither NEXUS_HOME nor HOME is set")]
     NoHome,
+    #[error("HOME has to be an absolute path, and is {}", home.display())]
+    RelativeHome { home: PathBuf },
 }
 
 /// Magic numbers of file systems that other machines see too, from `linux/magic.h` and their own sources.
@@ -59,13 +61,19 @@ pub fn node_home(folder: &Path) -> Result<Home, HomeError> {
 
 /// The home of a node of a cluster: this very folder, which the compute nodes see too.
 pub fn shared_home(folder: &Path) -> Result<Home, HomeError> {
-    Home::find(&around(Some(folder.into())), |_| false).map(socket_folder::find).ok_or(HomeError::NoHome)
+    find_around(&around(Some(folder.into())), |_| false)
 }
 
 fn find_at(nexus_home: Option<OsString>) -> Result<Home, HomeError> {
     let forced = std::env::var_os("NEXUS_NETWORK_HOME").is_some_and(|value| value == "1");
-    let home = Home::find(&around(nexus_home), |path| forced || is_network(path));
-    home.map(socket_folder::find).ok_or(HomeError::NoHome)
+    find_around(&around(nexus_home), |path| forced || is_network(path))
+}
+
+fn find_around(around: &Surroundings, is_network: impl Fn(&Path) -> bool) -> Result<Home, HomeError> {
+    Home::find(around, is_network).map(socket_folder::find).ok_or_else(|| match around.home.clone().filter(|home| !home.is_empty()) {
+        Some(home) => HomeError::RelativeHome { home: home.into() },
+        None => HomeError::NoHome,
+    })
 }
 
 fn around(nexus_home: Option<OsString>) -> Surroundings {

@@ -37,7 +37,7 @@ impl ConfigFile {
             lock: home.dir.join("config.lock"),
             strict: home.dir.join("strict-files"),
             dir: home.dir.clone(),
-            user_home: std::env::var_os("HOME").map(PathBuf::from),
+            user_home: std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),
         }
     }
 

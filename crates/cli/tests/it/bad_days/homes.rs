@@ -56,6 +56,18 @@ fn a_very_long_path_works() {
     nexus.ok(&["stop"]);
 }
 
+/// It would name another home in each folder, and still another for the service, which runs in `/`.
+#[test]
+fn a_relative_home_of_the_user_is_refused() {
+    let nexus = Nexus::fresh(NEXUS).env("NEXUS_HOME", "").env("HOME", "some/where");
+    for args in [&["start"][..], &["add", "true"], &["queue"], &[]] {
+        let said = nexus.fails(1, args);
+        assert!(said.contains("HOME has to be an absolute path, and is some/where\n"), "{said}");
+        assert!(said.ends_with("hint: NEXUS_HOME=/some/folder names one\n"), "{said}");
+    }
+    assert!(!nexus.work().join("some").exists());
+}
+
 #[test]
 fn a_relative_path_counts_from_where_it_was_typed() {
     let nexus = Nexus::fresh(NEXUS).env("NEXUS_HOME", "here");
