@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use nexus_api::edit::LineError;
 use nexus_api::job_file::{self, Entry, Format, Past};
 use nexus_api::jobs::State;
+use nexus_node::threads;
 use serde::Deserialize;
 
 use crate::error::{CliError, Refused};
@@ -172,7 +173,8 @@ impl Chunks {
     /// What stands in each, read while the service has the one before. An error is the last.
     pub fn ahead(mut self) -> tokio::sync::mpsc::Receiver<Result<Part, CliError>> {
         let (parts, ahead) = tokio::sync::mpsc::channel(1);
-        std::thread::spawn(move || {
+        let (failed, doing) = (parts.clone(), format!("{} cannot be read", self.name));
+        let read = move || {
             while let Some(part) = self.part().transpose() {
                 let last = part.is_err();
                 // Nobody wants the rest: the service refused what came before.
@@ -180,7 +182,11 @@ impl Chunks {
                     break;
                 }
             }
-        });
+        };
+        if let Err(error) = threads::start("nexus-read", read) {
+            // There is room for it: nothing else was sent.
+            let _ = failed.try_send(Err(CliError::io(doing)(error)));
+        }
         ahead
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Shows what the service says and asks it for what the user wants; opens neither database nor GPUs itself.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make and read what they like"))]
 #![cfg_attr(all(target_env = "gnu", not(test)), no_main)]
 
 mod app;
@@ -110,7 +111,7 @@ fn nexus() -> ExitCode {
         verb => {
             std::panic::set_hook(Box::new(bug));
             usage::misplaced_options(&cli.status, verb.as_ref(), &raw)
-                .and_then(|()| in_runtime(run(verb, cli.status, &raw, ui)))
+                .and_then(|()| in_runtime(run(verb, cli.status, &raw, ui))?)
         }
     };
     match ended {
@@ -126,13 +127,15 @@ fn become_service(args: service::ServiceArgs) -> ExitCode {
     }
 }
 
-fn in_runtime<T>(work: impl Future<Output = T>) -> T {
+/// On this very thread. An error where there is no descriptor left for the runtime (`ulimit -n`).
+#[expect(clippy::disallowed_methods, reason = "the one runtime of a command, which makes no threads")]
+fn in_runtime<T>(work: impl Future<Output = T>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.expect("a runtime without threads can be made");
+    let runtime = runtime.map_err(CliError::io("nexus could not begin"))?;
     let done = runtime.block_on(work);
     // It goes with the process, which has nothing else to do: to take it apart would only take time.
     std::mem::forget(runtime);
-    done
+    Ok(done)
 }
 
 async fn run(verb: Option<Verb>, bare: status::StatusArgs, raw: &[OsString], ui: Ui) -> Result<ExitCode, CliError> {

@@ -42,6 +42,7 @@ use nexus_core::event::Event;
 use nexus_core::ids::{JobId, MachineId, RunId};
 use nexus_core::reconcile::{Effect, Seen, reconcile};
 use nexus_core::world::World;
+use nexus_node::threads;
 
 use crate::config::Config;
 use crate::events::Events;
@@ -569,7 +570,7 @@ impl Engine {
 fn let_go(rows: BTreeMap<JobId, NewRow>) {
     if rows.len() >= MANY {
         // Where no thread can be had it is done here.
-        let _ = std::thread::Builder::new().spawn(move || drop(rows));
+        let _ = threads::start("nexus-rows", move || drop(rows));
     }
 }
 

@@ -2,9 +2,12 @@
 //!
 //! Prints nothing: what it has to say goes to service.log, to clients, or to whoever started it.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make and read what they like"))]
+
 pub mod activation;
 mod backend;
 mod backups;
+mod blocking;
 mod checks;
 mod clock;
 pub mod config;
@@ -29,6 +32,7 @@ mod names;
 mod narrate;
 mod notify;
 mod own_env;
+mod panics;
 mod pool;
 mod queue_edit;
 mod readings;

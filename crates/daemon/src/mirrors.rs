@@ -17,6 +17,7 @@ use std::time::Duration;
 use nexus_api::run_dir::LAST_LINES;
 use nexus_core::ids::RunId;
 use nexus_node::line::{Channel, Last, LogCopy, Stream, ToNode};
+use nexus_node::threads;
 use nexus_node::{RunPlace, run_file};
 use tokio::sync::watch;
 
@@ -103,8 +104,7 @@ impl Mirrors {
         let ended = Arc::new(Mutex::new(ended));
         for _ in 0..THREADS {
             let (shared, ended) = (shared.clone(), ended.clone());
-            let thread = std::thread::Builder::new().name("nexus-mirror".into()).stack_size(STACK);
-            thread.spawn(move || shared.work(&ended))?;
+            threads::start_with_stack("nexus-mirror", STACK, move || shared.work(&ended))?;
         }
         Ok(Mirrors { shared, queue })
     }
@@ -163,8 +163,7 @@ impl Mirrors {
             }
             shared.changed.notify_all();
         };
-        let thread = std::thread::Builder::new().name("nexus-mirror".into()).stack_size(STACK);
-        if let Err(error) = thread.spawn(follow)
+        if let Err(error) = threads::start_with_stack("nexus-mirror", STACK, follow)
             && let Some(followed) = books.followed.remove(&run)
         {
             followed.stage.send_replace(Stage::Over(Err(error.to_string())));

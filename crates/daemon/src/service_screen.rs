@@ -9,8 +9,9 @@ use nexus_api::problem::Problem;
 use nexus_api::run_dir::ScreenSession;
 use nexus_node::screens::{self, Place, ScreenError, Wanted};
 use tokio::sync::watch;
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
+
+use crate::blocking;
 
 /// As people type it: `screen -r nexus`.
 const NAME: &str = "nexus";
@@ -52,7 +53,7 @@ impl ServiceScreen {
         }
         let own_dir = self.own_dir.clone();
         let fail = |error: String| Problem::NoScreen { error };
-        let started = spawn_blocking(move || start(own_dir)).await.map_err(|error| fail(error.to_string()))?;
+        let started = blocking::answer(move || start(own_dir)).await?;
         *place = started.map_err(|error| fail(error.to_string()))?;
         let mut opened = self.open.subscribe();
         // What is looked at is locked: it must be let go before it is changed.

@@ -15,9 +15,10 @@ use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 use nexus_api::service::StartReport;
 use nexus_core::apply::Command;
-use nexus_node::{Containment, Node, NodeConfig, Report as NodeReport, cgroup, sockets, system_file, turns};
+use nexus_node::{Containment, Node, NodeConfig, Report as NodeReport, cgroup, sockets, system_file, threads, turns};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::UnixListener;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
@@ -40,15 +41,12 @@ use crate::queue_edit::FileNotes;
 use crate::readings::Readings;
 use crate::reload::{self, Reload};
 use crate::results::{Copier, Ended};
-use crate::service_log::{Level, Limits, Line, ServiceLog};
+use crate::service_log::{Limits, Line, ServiceLog};
 use crate::service_screen::ServiceScreen;
 use crate::state_file::{StateFile, View};
 use crate::store::{Readers, Store};
 use crate::web::{self, Web};
-use crate::{clock, recovery, retention, watch_file};
-
-/// Threads that read the database for clients; more would only stand in each other's way.
-const READING_THREADS: usize = 8;
+use crate::{blocking, clock, panics, recovery, retention, watch_file};
 
 /// How long a stopping service waits for clients to take their answers.
 const LAST_ANSWERS: Duration = Duration::from_millis(200);
@@ -76,26 +74,20 @@ pub fn run(home: Home, options: Options) -> ExitCode {
         Ok(home) => home,
         Err(problem) => return say(&StartReport::Failed { problem }, ExitCode::FAILURE),
     };
-    speak_when_panicking(home.service_log());
-    match prepare(&home, &lock, &options) {
-        Ok(parts) => {
+    panics::set_hook(home.service_log());
+    // At a limit of file sizes (`ulimit -f`) a write fails, and does not end the process.
+    nexus_node::ignore_file_size_signal();
+    // First of all: a limit of processes that leaves no room for these threads is told, and nothing has begun.
+    let runtime = blocking::runtime().map_err(|error| Problem::NotStarted { error: error.to_string() });
+    let parts = runtime.and_then(|runtime| Ok((runtime, prepare(&home, &lock, &options)?)));
+    match parts {
+        Ok((runtime, parts)) => {
             // After the launcher was started: jobs keep the limit their submitter knows.
             raise_open_files();
-            serve(home, parts, lock, web_socket)
+            serve(runtime, home, parts, lock, web_socket)
         }
         Err(problem) => say(&StartReport::Failed { problem }, ExitCode::FAILURE),
     }
-}
-
-/// A bug in any thread ends the service with a word in service.log: jobs go on, and a service that looks
-/// healthy but does nothing would be worse.
-fn speak_when_panicking(log: PathBuf) {
-    std::panic::set_hook(Box::new(move |panic| {
-        if let Ok(mut log) = ServiceLog::open(log.clone(), Limits::NONE) {
-            log.write(&[Line { level: Level::Error, text: format!("Bug: {panic}") }]);
-        }
-        std::process::exit(70);
-    }));
 }
 
 /// Clients that follow logs take descriptors; the soft limit is often low.
@@ -364,19 +356,7 @@ fn last_words(log: &Path, lines: &[Line]) {
     }
 }
 
-fn serve(home: Home, parts: Parts, lock: HomeLock, web_socket: Option<TcpListener>) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .max_blocking_threads(READING_THREADS)
-        .enable_all()
-        .build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            let problem = Problem::NotStarted { error: error.to_string() };
-            return say(&StartReport::Failed { problem }, ExitCode::FAILURE);
-        }
-    };
+fn serve(runtime: Runtime, home: Home, parts: Parts, lock: HomeLock, web_socket: Option<TcpListener>) -> ExitCode {
     let notices = parts.notices.clone();
     let code = runtime.block_on(serve_until_stopped(&home, parts, &lock, web_socket));
     let untold: Vec<Line> = notices.end().into_iter().map(Line::warn).collect();
@@ -436,7 +416,10 @@ async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock, web_soc
         user_home: user_home(),
     });
     watch_files(home, &app);
-    let ended = engine_thread(parts.engine);
+    let ended = match engine_thread(parts.engine) {
+        Ok(ended) => ended,
+        Err(problem) => return say(&StartReport::Failed { problem }, ExitCode::FAILURE),
+    };
     let (close, closed) = oneshot::channel::<()>();
     begin_beside(&app).await;
     // Made into a service here, not for every connection.
@@ -491,15 +474,16 @@ fn user_home() -> String {
 }
 
 /// On a thread of its own; what was known when it ended comes back.
-fn engine_thread(engine: Engine) -> oneshot::Receiver<View> {
+fn engine_thread(engine: Engine) -> Result<oneshot::Receiver<View>, Problem> {
     let (engine_ended, ended) = oneshot::channel();
-    std::thread::spawn(move || {
+    let work = move || {
         turns::shorten();
         let (world, gpus) = engine.run();
         // Whoever waited for it is gone: the process ends anyway.
         let _ = engine_ended.send(View::of(&world, &gpus));
-    });
-    ended
+    };
+    let started = threads::start("nexus-engine", work);
+    started.map(|_| ended).map_err(|error| Problem::NotStarted { error: format!("failed to start a thread: {error}") })
 }
 
 fn listen(home: &Home) -> Result<OwnerOnly, Problem> {

@@ -7,6 +7,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use nexus_node::threads;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::{Errno, retry_on_intr};
@@ -29,7 +30,7 @@ pub fn watch(path: &Path, on_change: impl Fn() + Send + 'static) -> io::Result<(
         names: BTreeMap::new(),
     };
     watched.follow()?;
-    std::thread::Builder::new().name("watch-file".into()).spawn(move || {
+    threads::start("watch-file", move || {
         // An error here is one of the descriptor itself; then there is nothing left to wait for.
         while watched.wait_for_change().is_ok() {
             on_change();

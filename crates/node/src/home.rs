@@ -70,9 +70,11 @@ fn find_at(nexus_home: Option<OsString>) -> Result<Home, HomeError> {
 }
 
 fn find_around(around: &Surroundings, is_network: impl Fn(&Path) -> bool) -> Result<Home, HomeError> {
-    Home::find(around, is_network).map(socket_folder::find).ok_or_else(|| match around.home.clone().filter(|home| !home.is_empty()) {
-        Some(home) => HomeError::RelativeHome { home: home.into() },
-        None => HomeError::NoHome,
+    Home::find(around, is_network).map(socket_folder::find).ok_or_else(|| {
+        match around.home.clone().filter(|home| !home.is_empty()) {
+            Some(home) => HomeError::RelativeHome { home: home.into() },
+            None => HomeError::NoHome,
+        }
     })
 }
 

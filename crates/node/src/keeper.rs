@@ -32,6 +32,7 @@ use crate::leftovers::Leftovers;
 use crate::listeners::Listeners;
 use crate::processes::{self, Process};
 use crate::reports::{Heard, Reports};
+use crate::threads;
 use crate::words::{Mailbox, NodeConfig, Report, Request, RunPlace, Sink};
 
 /// A launcher that dies this often over one run will not start it.
@@ -583,7 +584,7 @@ impl Keeper {
                 mailbox.post(Request::Cleared { run, error });
             }
         };
-        if std::thread::Builder::new().name(format!("nexus-clear-{run}")).spawn(work).is_err() {
+        if threads::start(format!("nexus-clear-{run}"), work).is_err() {
             self.clearing.remove(&run);
             self.look_later(run, dir_later, Why::Begun, LAST_LOOK_AGAIN);
         }

@@ -6,6 +6,8 @@
 //! ```
 //! Shims outlive both others. The run directory (`nexus_api::run_dir`) is all that is needed to find them again.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make and read what they like"))]
+
 pub mod carriage;
 pub mod cgroup;
 mod deadline;
@@ -41,6 +43,7 @@ pub mod slurm;
 pub mod socket_folder;
 pub mod sockets;
 pub mod system_file;
+pub mod threads;
 mod tidy;
 pub mod trust;
 pub mod turns;
@@ -52,6 +55,7 @@ pub use cgroup::Containment;
 pub use last_line::{kept_said, last_line, last_lines};
 pub use node::{Node, NodeError};
 pub use shim::link_job;
+pub use signals::ignore_file_size_signal;
 pub use users::own_home;
 pub use words::{NodeConfig, Report, RunPlace, RunTerms, Sink};
 

@@ -19,6 +19,7 @@ use crate::keeper::{Keeper, Parts};
 use crate::launch::Launcher;
 use crate::listeners::{Listener, Listeners};
 use crate::reports::{Next, Reports, tell};
+use crate::threads;
 use crate::tidy::{How, Tidier, Tidying};
 use crate::turns;
 use crate::words::{Mailbox, NodeConfig, Request, RunPlace, RunTerms, Sink};
@@ -83,13 +84,11 @@ impl Node {
             reports,
             launcher,
         };
-        let keeper = std::thread::Builder::new().name("nexus-node".to_owned());
-        let keeper = keeper
-            .spawn(move || {
-                turns::shorten();
-                Keeper::new(parts).run();
-            })
-            .map_err(thread)?;
+        let work = move || {
+            turns::shorten();
+            Keeper::new(parts).run();
+        };
+        let keeper = threads::start("nexus-node", work).map_err(thread)?;
         let tidier = Tidier::start(sink).map_err(thread)?;
         Ok(Node { mailbox, listeners, tidier, reports: reports_at, guard, containment, keeper: Some(keeper) })
     }

@@ -40,6 +40,11 @@ impl Unblocked {
     }
 }
 
+/// A process that writes beyond the limit of file sizes (`ulimit -f`) gets an error from the write, and no SIGXFSZ, which would end it.
+pub fn ignore_file_size_signal() {
+    set_action(libc::SIGXFSZ, libc::SIG_IGN);
+}
+
 /// The launcher outlives a terminal and leaves no zombies; it is ended by closing its socket.
 pub fn prepare_launcher() {
     for signal in [libc::SIGINT, libc::SIGHUP, libc::SIGPIPE, libc::SIGCHLD] {

@@ -16,6 +16,7 @@ use nexus_api::run_dir::{
 
 use crate::inspect::{InspectError, Seen, inspect, is_occupied};
 use crate::run_file;
+use crate::threads;
 use crate::words::{Report, RunPlace, Sink};
 
 /// Nothing is removed until no run was started for this long. File systems keep new files away from what was
@@ -62,7 +63,7 @@ impl Tidier {
     pub fn start(sink: Arc<Sink>) -> io::Result<Tidier> {
         let told = Arc::new(Told::default());
         let of_thread = told.clone();
-        let thread = thread::Builder::new().name("nexus-tidy".to_owned()).spawn(move || of_thread.tidy(&sink))?;
+        let thread = threads::start("nexus-tidy", move || of_thread.tidy(&sink))?;
         Ok(Tidier { told, thread: Some(thread) })
     }
 

@@ -2,6 +2,8 @@
 //!
 //! Everything waits for a condition with a deadline; nothing waits for a time.
 
+#![allow(clippy::disallowed_methods, reason = "tests make and read what they like")]
+
 mod cast;
 mod chance;
 mod conda;
@@ -36,7 +38,7 @@ pub use chance::Chance;
 pub use conda::{Conda, make_venv};
 pub use fd_store::FdStore;
 pub use gpus::{FakeGpu, FakeGpus};
-pub use limits::Limited;
+pub use limits::{Limited, LimitedProcesses, tasks_of};
 pub use mounts::{Filler, Inodes, Mount, ReadOnly};
 pub use output::Output;
 pub use pages::prose;

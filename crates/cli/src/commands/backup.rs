@@ -118,11 +118,8 @@ async fn restore(args: RestoreArgs, app: &App) -> Result<ExitCode, CliError> {
     if let Some(file) = &file {
         typed_file::warn_of_strangers(file, &app.ui);
     }
-    let restored = tokio::task::spawn_blocking(move || nexus_daemon::restore(&home, file.as_deref())).await;
-    let restored = match restored {
-        Ok(restored) => restored?,
-        Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
-    };
+    // Nothing else goes on meanwhile: no thread of its own is needed.
+    let restored = nexus_daemon::restore(&home, file.as_deref())?;
     match args.json {
         true => app.ui.json(&restored)?,
         false => app.ui.say(&told(&restored)),

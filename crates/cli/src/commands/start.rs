@@ -119,12 +119,8 @@ async fn begin_anew(app: &App) -> Result<(), CliError> {
     if app.reader().answers().await? {
         return Err(Problem::ServiceRuns { home: home.dir.display().to_string() }.into());
     }
-    let begun = tokio::task::spawn_blocking(move || nexus_daemon::begin_anew(&home)).await;
-    let aside = match begun {
-        Ok(begun) => begun?,
-        Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
-    };
-    match aside {
+    // Nothing else goes on meanwhile: no thread of its own is needed.
+    match nexus_daemon::begin_anew(&home)? {
         Some(aside) => app.ui.say(&format!("the database is empty; the old one is kept as {}", aside.display())),
         None => app.ui.say("the database is empty"),
     }

@@ -1,7 +1,9 @@
 //! `nexus stop`: the service and its jobs.
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::retry_on_intr;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::app::App;
@@ -74,6 +76,9 @@ async fn ask(client: &Client, app: &App) -> Result<(), CliError> {
     }
 }
 
+/// Between two looks whether the process of the service is gone.
+const END_LOOK: Duration = Duration::from_millis(5);
+
 /// Stops the service and returns when its process is gone.
 pub async fn stop(client: &Client, keep_jobs: bool) -> Result<(), CliError> {
     let pid = client.service().await?.pid;
@@ -81,12 +86,12 @@ pub async fn stop(client: &Client, keep_jobs: bool) -> Result<(), CliError> {
     client.stop(keep_jobs).await?;
     // A process that cannot be opened is gone already.
     let Some(Ok(process)) = process else { return Ok(()) };
-    // On a thread of its own: our connections must close meanwhile, for the service waits for that.
-    let gone =
-        tokio::task::spawn_blocking(move || retry_on_intr(|| poll(&mut [PollFd::new(&process, PollFlags::IN)], None)));
-    match gone.await {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(CliError::io("the end of the service could not be awaited")(error.into())),
-        Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+    // Our connections must close meanwhile, for the service waits for that: nothing here may block.
+    loop {
+        match poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&Timespec::default())) {
+            Ok(0) | Err(Errno::INTR) => tokio::time::sleep(END_LOOK).await,
+            Ok(_) => return Ok(()),
+            Err(error) => return Err(CliError::io("the end of the service could not be awaited")(error.into())),
+        }
     }
 }

@@ -65,7 +65,7 @@ impl Kind {
         let Ok(home) = nexus_node::home::find_home() else { return vec![] };
         let client = Client::new(&home);
         let asked = async { tokio::time::timeout(ANSWERS_WITHIN, self.asked(typed, &client)).await };
-        let found = in_runtime(asked).ok().and_then(Result::ok).unwrap_or_default();
+        let found = in_runtime(asked).ok().and_then(|answered| answered.ok()?.ok()).unwrap_or_default();
         let fit = found.into_iter().filter(|(value, _)| value.starts_with(typed));
         fit.map(|(value, about)| CompletionCandidate::new(value).help(about.map(Into::into))).collect()
     }

@@ -14,6 +14,7 @@ use std::sync::mpsc::Sender;
 use nexus_api::run_dir::of_run;
 use nexus_core::ids::MachineId;
 use nexus_node::line::{Hello, Stream};
+use nexus_node::threads;
 use serde::{Deserialize, Serialize};
 
 use super::{Engine, Message, Turn};
@@ -110,8 +111,8 @@ impl Engine {
         let (Backend::Ssh(remote), Some(hello)) = (&member.backend, member.hello()) else { return };
         let left = left.iter().take(AT_ONCE).map(|left| (left.clone(), left.folders(hello))).collect();
         let (remote, engine) = (remote.clone(), self.outbox.clone());
-        let thread = std::thread::Builder::new().name("nexus-remove".into()).stack_size(STACK);
-        match thread.spawn(move || remove(machine, left, &remote, &engine)) {
+        let work = move || remove(machine, left, &remote, &engine);
+        match threads::start_with_stack("nexus-remove", STACK, work) {
             Ok(_) => drop(self.remnants.asked.insert(machine, false)),
             // The next line asks again.
             Err(error) => self.log.write(&[Line::error(format!("failed to start a thread: {error}"))]),

@@ -13,6 +13,7 @@ use nexus_core::job::End;
 use nexus_core::request::Same;
 use nexus_core::sweep::InSweep;
 use nexus_core::world::World;
+use nexus_node::threads;
 
 use super::once::Once;
 use super::{Engine, Turn};
@@ -71,9 +72,8 @@ impl Engine {
         let jobs = std::mem::take(&mut turn.coming);
         let (world, store, written, rows) = (&mut self.world, &mut self.store, jobs.clone(), &turn.batch.new);
         let events = std::thread::scope(|scope| {
-            let writer = std::thread::Builder::new().name("nexus-new-jobs".into());
             // No thread is to be had: then they are written later.
-            let _ = writer.spawn_scoped(scope, || store.begin(&written, rows));
+            let _ = threads::start_scoped(scope, "nexus-new-jobs", || store.begin(&written, rows));
             submitted(world, jobs)
         });
         turn.add_events(events);

@@ -17,6 +17,7 @@ use nexus_core::apply::Command;
 use nexus_core::event::Event;
 use nexus_core::ids::MachineId;
 use nexus_core::reconcile::Seen;
+use nexus_node::threads;
 
 use super::{AFTER_FAILURE, BATCH_LIMIT, Engine, Message, Turn, Watch};
 use crate::home::make_private;
@@ -132,7 +133,7 @@ impl Engine {
     fn check_all(&self) {
         let (path, outbox) = (self.home.database(), self.outbox.clone());
         // No thread is to be had: nexus doctor looks too.
-        let _ = std::thread::Builder::new().name("nexus-check".into()).spawn(move || {
+        let _ = threads::start("nexus-check", move || {
             let line = match faults(&path, CHECK_PATIENCE) {
                 Ok(found) if found.is_empty() => "Check of the database: nothing found".to_string(),
                 Ok(found) => format!("Check of the database: {}", found.join("; ")),

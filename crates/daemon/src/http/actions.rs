@@ -14,6 +14,7 @@ use nexus_core::ids::{JobId, RunId};
 use super::extract::{Path, Sent};
 use super::problem::Failed;
 use super::{App, Shared};
+use crate::blocking;
 use crate::engine::{Forgetter, Message, Remnant};
 use crate::store::{JobRow, RunRow, StoreError};
 
@@ -160,15 +161,14 @@ impl App {
             self.lines.mirrors.let_go(&runs).await;
             self.post(Message::Remnants(away))?;
         }
-        tokio::task::spawn_blocking(move || {
+        blocking::answer(move || {
             links.iter().for_each(|link| unlink(link));
             for dir in dirs {
                 // A folder that is gone already, or in use by its reader, is no reason to keep the record.
                 let _ = std::fs::remove_dir_all(dir);
             }
         })
-        .await
-        .map_err(|error| Problem::Internal { error: error.to_string() })?;
+        .await?;
         Ok(jobs)
     }
 }

@@ -11,10 +11,11 @@ use nexus_api::problem::Problem;
 use nexus_api::run_dir::of_run;
 use nexus_core::ids::RunId;
 use nexus_node::line::Channel;
-use tokio::task::spawn_blocking;
+use nexus_node::threads;
 
 use super::Shared;
 use crate::backend::ssh::Remote;
+use crate::blocking;
 use crate::mirrors::Reading;
 use crate::store::RunSite;
 
@@ -70,15 +71,8 @@ impl Away {
     /// A connection to the shim, as if it were on this machine.
     pub async fn terminal(self) -> Result<UnixStream, String> {
         let Away { there, remote, .. } = self;
-        let reached = spawn_blocking(move || {
-            let channel = remote.open_terminal(there)?;
-            bridge(channel)
-        });
-        match reached.await {
-            Ok(Ok(stream)) => Ok(stream),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(error) => Err(error.to_string()),
-        }
+        let reach = move || remote.open_terminal(there).and_then(bridge).map_err(|error| error.to_string());
+        blocking::answer(reach).await.unwrap_or_else(|problem| Err(problem.to_string()))
     }
 }
 
@@ -87,13 +81,12 @@ fn bridge(channel: Channel) -> std::io::Result<UnixStream> {
     let (ours, theirs) = UnixStream::pair()?;
     let (channel, back) = (Arc::new(channel), ours.try_clone()?);
     let to_there = channel.clone();
-    let thread = || std::thread::Builder::new().name("nexus-terminal".into()).stack_size(STACK);
-    thread().spawn(move || {
+    threads::start_with_stack("nexus-terminal", STACK, move || {
         pass(&mut &ours, &mut &*to_there);
         // Nothing more is typed: the shim lets go of this viewer.
         to_there.close();
     })?;
-    thread().spawn(move || {
+    threads::start_with_stack("nexus-terminal", STACK, move || {
         pass(&mut &*channel, &mut &back);
         let _ = back.shutdown(Shutdown::Both);
     })?;

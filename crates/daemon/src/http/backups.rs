@@ -10,10 +10,10 @@ use nexus_api::problem::Problem;
 use super::Shared;
 use super::extract::Sent;
 use super::problem::Failed;
-use crate::backups;
 use crate::home::make_private;
 use crate::service_log::Line;
 use crate::store::copy_database;
+use crate::{backups, blocking};
 
 /// One copy after the other.
 static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
@@ -31,8 +31,7 @@ pub async fn make(State(app): State<Shared>, Sent(wish): Sent<MakeBackup>) -> Re
     let keep = app.reload.keep_backups();
     let (home, from) = (app.home.dir.clone(), app.home.database());
     let to = wish.to.map(PathBuf::from);
-    let made = tokio::task::spawn_blocking(move || made(&home, &from, to, keep)).await;
-    let path = made.map_err(|error| Problem::Internal { error: error.to_string() })??;
+    let path = blocking::answer(move || made(&home, &from, to, keep)).await??;
     // The engine is gone: the service is going down.
     let _ = app.post(crate::engine::Message::Log(vec![Line::from(format!("Database copied to {}", path.display()))]));
     let gone = || Problem::HomeUnusable { path: path.display().to_string(), error: "the copy is gone again".into() };

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nexus_api::problem::Problem;
+use nexus_node::threads;
 
 use super::Shared;
 use crate::engine::Message;
@@ -37,7 +38,7 @@ pub fn look_closer(app: &Shared, found: Option<Problem>) {
         }
         trouble.ends_check();
     };
-    if std::thread::Builder::new().name("nexus-check".into()).spawn(check).is_err() {
+    if threads::start("nexus-check", check).is_err() {
         // No thread is to be had: the next reader tries again.
         app.trouble.ends_check();
     }

@@ -11,8 +11,8 @@ use nexus_core::policy::Policy;
 use nexus_core::world::World;
 
 use super::App;
-use crate::clock;
 use crate::pool::Pool;
+use crate::{blocking, clock};
 
 /// So many waiting jobs are looked at; of those behind them nothing is said.
 const LOOKED_AT: usize = 200;
@@ -46,8 +46,7 @@ impl App {
 
 /// That is not the engine's to do.
 async fn played(forecast: Forecast) -> Result<BTreeMap<JobId, forecast::Expected>, Problem> {
-    let played = tokio::task::spawn_blocking(move || forecast.play()).await;
-    played.map_err(|error| Problem::Internal { error: error.to_string() })
+    blocking::answer(move || forecast.play()).await
 }
 
 fn told(expected: &forecast::Expected) -> Expected {

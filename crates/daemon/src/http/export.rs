@@ -18,7 +18,6 @@ use nexus_api::jobs::{JobQuery, State as Word};
 use nexus_api::problem::Problem;
 use serde::Deserialize;
 use tokio::sync::mpsc;
-use tokio::task::{block_in_place, spawn_blocking};
 use tokio::time::{Instant, timeout_at};
 use utoipa::IntoParams;
 
@@ -29,7 +28,7 @@ use super::{Shared, stream};
 use crate::engine::Message;
 use crate::service_log::Line;
 use crate::store::{Envs, Filter, JobRow, Reader, RunRow, StoreError, View};
-use crate::{clock, view};
+use crate::{blocking, clock, view};
 
 #[cfg(test)]
 mod tests;
@@ -89,7 +88,7 @@ async fn send(mut walk: Walk, sender: mpsc::Sender<Option<Bytes>>) {
         return;
     }
     loop {
-        let read = spawn_blocking(move || {
+        let read = blocking::answer(move || {
             let piece = walk.piece();
             (walk, piece)
         });
@@ -113,7 +112,7 @@ async fn send(mut walk: Walk, sender: mpsc::Sender<Option<Bytes>>) {
         let room = match timeout_at(walk.until, sender.reserve()).await {
             Ok(room) => room,
             Err(_) => {
-                block_in_place(|| walk.let_go());
+                blocking::in_place(|| walk.let_go());
                 sender.reserve().await
             }
         };

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use nexus_api::jobs::JobSpec;
 use nexus_api::problem::Problem;
 
-use crate::checks;
+use crate::{blocking, checks};
 
 /// More than are in use at a time.
 const MOST: usize = 256;
@@ -23,7 +23,7 @@ impl NearFolders {
         if specs.iter().all(|spec| spec.results.is_none() && self.has(&spec.cwd)) {
             return specs.iter_mut().try_for_each(checks::spec);
         }
-        tokio::task::block_in_place(|| {
+        blocking::in_place(|| {
             specs.iter_mut().try_for_each(checks::spec)?;
             let is_near = |cwd: &Path| cwd.is_absolute() && !nexus_node::home::is_network(cwd);
             // Those of many jobs are few.

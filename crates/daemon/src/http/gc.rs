@@ -17,7 +17,7 @@ use super::problem::Failed;
 use super::{App, Shared};
 use crate::engine::Forgetter;
 use crate::service_log::Line;
-use crate::{backups, clock};
+use crate::{backups, blocking, clock};
 
 /// Jobs that are forgotten in one go: others want their turn as well.
 const AT_ONCE: u64 = 200;
@@ -43,8 +43,7 @@ pub async fn collect(State(app): State<Shared>, Sent(wish): Sent<Collect>) -> Re
         collected.databases = clear_files(&backups::old_databases(&home, OLD_DATABASE), wish.dry_run);
         collected
     };
-    let collected = tokio::task::spawn_blocking(work).await;
-    collected.map(Json).map_err(|error| Failed(Problem::Internal { error: error.to_string() }))
+    Ok(Json(blocking::answer(work).await?))
 }
 
 /// Folders that no job names.
@@ -77,8 +76,7 @@ impl App {
     /// What the folders of jobs take on this machine.
     async fn size_of(self: &Shared, jobs: Vec<String>) -> Result<u64, Problem> {
         let dirs = self.belongings_of(jobs).await?.dirs;
-        let sized = tokio::task::spawn_blocking(move || dirs.iter().map(|dir| bytes_in(dir)).sum()).await;
-        sized.map_err(|error| Problem::Internal { error: error.to_string() })
+        blocking::answer(move || dirs.iter().map(|dir| bytes_in(dir)).sum()).await
     }
 
     async fn orphans(self: &Shared) -> Result<Orphans, Problem> {

@@ -1,13 +1,16 @@
 //! Ended jobs of an export, taken over as history.
 
+use std::io;
 use std::ops::Range;
 use std::path::Path;
+use std::thread::ScopedJoinHandle;
 
 use axum::Json;
 use axum::extract::State;
 use nexus_api::edit::LineError;
 use nexus_api::history_import::{MOST_LINES, TakenOver};
 use nexus_api::problem::Problem;
+use nexus_node::threads;
 use serde::Deserialize;
 use tokio::sync::Mutex;
 use utoipa::IntoParams;
@@ -15,6 +18,7 @@ use utoipa::IntoParams;
 use super::extract::{Asked, Raw};
 use super::problem::Failed;
 use super::{Shared, past};
+use crate::blocking;
 use crate::engine::Message;
 use crate::store::{PastJob, Took};
 
@@ -57,8 +61,7 @@ pub async fn take_over(
     // read.
     let reading = app.taking_over.reading.lock().await;
     let log_dir = app.log_dir.clone();
-    let read = tokio::task::spawn_blocking(move || read_all(&bytes, &lines, query.first_line, &log_dir));
-    let read = read.await.map_err(|error| Problem::Internal { error: error.to_string() })?;
+    let read = blocking::answer(move || read_all(&bytes, &lines, query.first_line, &log_dir)).await?;
     let (mut jobs, mut numbers, mut answer) = (Vec::new(), Vec::new(), TakenOver::default());
     for (line, read) in read {
         match read {
@@ -90,7 +93,7 @@ pub async fn take_over(
     Ok(Json(answer))
 }
 
-/// Lines that say something, by their numbers, read on several threads.
+/// Lines that say something, by their numbers, read on several threads. What no thread can be had for is read on this one.
 fn read_all(bytes: &[u8], lines: &[Range<usize>], first_line: u64, log_dir: &Path) -> Vec<Line> {
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get().min(MOST_THREADS));
     let numbered: Vec<(u64, &[u8])> = (first_line..)
@@ -103,8 +106,13 @@ fn read_all(bytes: &[u8], lines: &[Range<usize>], first_line: u64, log_dir: &Pat
     };
     let parts = numbered.chunks(numbered.len().div_ceil(threads).max(1));
     std::thread::scope(|scope| {
-        let parts: Vec<_> = parts.map(|part| scope.spawn(move || read(part))).collect();
-        parts.into_iter().flat_map(|part| part.join().expect("no line makes it panic")).collect()
+        let start = |part| (part, threads::start_scoped(scope, "nexus-lines", move || read(part)));
+        let parts: Vec<_> = parts.map(start).collect();
+        let join = |(part, thread): (_, io::Result<ScopedJoinHandle<Vec<Line>>>)| match thread {
+            Ok(thread) => thread.join().expect("no line makes it panic"),
+            Err(_) => read(part),
+        };
+        parts.into_iter().flat_map(join).collect()
     })
 }
 

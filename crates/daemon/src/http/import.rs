@@ -14,14 +14,13 @@ use utoipa::IntoParams;
 use super::Shared;
 use super::extract::{Asked, Sent};
 use super::problem::Failed;
-use crate::own_env;
+use crate::{blocking, own_env};
 
 /// `POST /v1/import`
 pub async fn import(State(app): State<Shared>, Sent(mut import): Sent<Import>) -> Result<Json<Imported>, Failed> {
     let entries = std::mem::take(&mut import.entries);
     let importer = app.watches.importer();
-    let imported = tokio::task::spawn_blocking(move || importer.import(import, entries, None)).await;
-    Ok(Json(imported.map_err(|error| Problem::Internal { error: error.to_string() })??))
+    Ok(Json(blocking::answer(move || importer.import(import, entries, None)).await??))
 }
 
 /// `POST /v1/import/text`, with the environment of the service's owner.
@@ -43,8 +42,7 @@ pub async fn import_text(
     let import =
         Import { file: "the page".into(), folder: cwd, usual, again, dry_run, entries: vec![], together: false };
     let importer = app.watches.importer();
-    let imported = tokio::task::spawn_blocking(move || importer.import(import, entries, None)).await;
-    let imported = imported.map_err(|error| Problem::Internal { error: error.to_string() })??;
+    let imported = blocking::answer(move || importer.import(import, entries, None)).await??;
     Ok(Json(ImportReport {
         file: "the page".into(),
         format: Some(format),

@@ -20,6 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::problem::Failed;
 use super::{BODY_LIMIT, Shared, stream};
+use crate::blocking;
 use crate::import::{Importer, TOGETHER};
 
 /// Pieces of a body that have come and are not read yet.
@@ -35,7 +36,7 @@ pub async fn import(State(app): State<Shared>, body: Body) -> Result<Response, F
     let (sender, answer) = stream::whole_body();
     let (begun, begins) = oneshot::channel();
     tokio::spawn(pass_on(body, pieces));
-    tokio::task::spawn_blocking(move || {
+    let work = move || {
         let mut begun = Some(begun);
         // Who does not hear it is gone, and with it the rest of the lines.
         let done = import_lines(&importer, Arriving::new(arriving), &mut |part| {
@@ -46,7 +47,9 @@ pub async fn import(State(app): State<Shared>, body: Body) -> Result<Response, F
             (Err(problem), Some(begun)) => drop(begun.send(Err(problem))),
             _ => drop(sender.blocking_send(None)),
         }
-    });
+    };
+    // It tells its end by what it sends.
+    drop(blocking::begin(work)?);
     // Where nothing was taken it is an error like any other.
     begins.await.unwrap_or(Err(Problem::Stopping))?;
     Ok(([(header::CONTENT_TYPE, "application/jsonl")], answer).into_response())

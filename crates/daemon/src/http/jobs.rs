@@ -28,7 +28,7 @@ use crate::in_queue::InQueue;
 use crate::same::same;
 use crate::select::select;
 use crate::store::{Filter, JobRow, Narrow, Reader, StoreError, parents};
-use crate::{checks, clock, own_env, view, words};
+use crate::{blocking, checks, clock, own_env, view, words};
 
 /// Jobs of one submission.
 const MOST_JOBS: usize = 1_000_000;
@@ -411,7 +411,7 @@ impl App {
     /// New jobs with what rules say of them, checked.
     pub(super) fn meant(&self, mut specs: Vec<JobSpec>, copies: usize) -> Result<(Vec<JobSpec>, Vec<Note>), Problem> {
         let rules = match self.reload.reads_models() {
-            true => tokio::task::block_in_place(|| self.reload.rules()),
+            true => blocking::in_place(|| self.reload.rules()),
             false => self.reload.rules(),
         };
         let mut notes = Vec::new();
@@ -423,7 +423,7 @@ impl App {
             checks::signal(None, spec)?;
             self.can_tell(spec)?;
         }
-        tokio::task::block_in_place(|| specs.iter().try_for_each(|spec| code_is_kept(&self.home, None, spec)))?;
+        blocking::in_place(|| specs.iter().try_for_each(|spec| code_is_kept(&self.home, None, spec)))?;
         Ok((self.checked(specs, copies)?, notes))
     }
 

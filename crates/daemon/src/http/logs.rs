@@ -15,7 +15,6 @@ use nexus_node::run_file;
 use serde::Deserialize;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
-use tokio::task::block_in_place;
 use utoipa::IntoParams;
 
 use super::changes::Changes;
@@ -23,6 +22,7 @@ use super::extract::{Asked, Path};
 use super::log_range::{self, Range};
 use super::problem::Failed;
 use super::{App, Shared, stream};
+use crate::blocking;
 use crate::events::Receiver;
 use crate::store::StoreError;
 
@@ -83,17 +83,17 @@ pub async fn log(
     };
     if let Some(attempt) = attempt {
         let dir = app.dir_of(&id, attempt).await?;
-        if state.has_ended() && !block_in_place(|| dir.is_dir()) {
+        if state.has_ended() && !blocking::in_place(|| dir.is_dir()) {
             return Err(Failed(Problem::LogsGone { id, path: dir.display().to_string() }));
         }
         // Once the answer has begun nothing can be said of it any more.
-        if let Err(error) = block_in_place(|| LogReader::open(&dir, which))
+        if let Err(error) = blocking::in_place(|| LogReader::open(&dir, which))
             && let Some(unfit) = run_file::unfit(&error)
         {
             return Err(Failed(Problem::LogUnreadable { id, error: unfit.to_string() }));
         }
         if let Some(range) = range {
-            return block_in_place(|| log_range::answer(&dir, which, range));
+            return blocking::in_place(|| log_range::answer(&dir, which, range));
         }
     }
     let (sender, body) = stream::body();
@@ -213,7 +213,7 @@ impl Follower {
         let changes = if self.follow { Changes::watch(&dir) } else { None };
         let tail = self.tail.take();
         self.tell(&Frame::Attempt(number)).await?;
-        let mut reader = block_in_place(|| {
+        let mut reader = blocking::in_place(|| {
             let mut reader = self.open(&dir, number);
             if let (Some(reader), Some(lines)) = (&mut reader, tail) {
                 reader.tail(lines).ok()?;
@@ -259,7 +259,7 @@ impl Follower {
     }
 
     async fn send_all(&self, reader: &mut LogReader) -> Option<()> {
-        while let Some(chunk) = block_in_place(|| reader.read_next(PART)).ok()? {
+        while let Some(chunk) = blocking::in_place(|| reader.read_next(PART)).ok()? {
             let bytes = match self.from {
                 Some(_) => Frame::Output { stderr: chunk.stderr, bytes: chunk.bytes }.to_bytes(),
                 None => chunk.bytes,

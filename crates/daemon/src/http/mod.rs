@@ -62,7 +62,6 @@ use nexus_core::world::World;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::oneshot;
 
-use crate::clock;
 use crate::engine::{Message, Reply};
 use crate::events::Events;
 use crate::import::Watches;
@@ -79,6 +78,7 @@ use crate::service_screen::ServiceScreen;
 use crate::store::{Reader, Readers};
 use crate::trouble::Trouble;
 use crate::web::Web;
+use crate::{blocking, clock};
 pub use damage::watch_database;
 pub use folders::NearFolders;
 pub use history::Turns;
@@ -260,11 +260,9 @@ impl App {
         F: FnOnce(&Reader) -> Result<T, Problem> + Send + 'static,
     {
         let app = self.clone();
-        let answer = tokio::task::spawn_blocking(move || app.readers.read(|reader| Ok(read(reader)))).await;
-        let answer = match answer {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => Err(error.problem()),
-            Err(error) => Err(Problem::Internal { error: error.to_string() }),
+        let answer = match blocking::answer(move || app.readers.read(|reader| Ok(read(reader)))).await? {
+            Ok(answer) => answer,
+            Err(error) => Err(error.problem()),
         };
         if let Err(problem @ Problem::DatabaseDamaged { .. }) = &answer {
             damage::look_closer(self, Some(problem.clone()));

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use axum::Json;
 use axum::extract::State;
-use nexus_api::problem::Problem;
 use nexus_api::run_dir::ScreenSession;
 use nexus_api::screens::{Screen, ScreenState};
 use nexus_node::inspect::{Seen, inspect};
@@ -14,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::Shared;
 use super::problem::Failed;
+use crate::blocking;
 
 pub async fn list(State(app): State<Shared>) -> Result<Json<Vec<Screen>>, Failed> {
     let own = app.screen.session();
@@ -23,8 +23,7 @@ pub async fn list(State(app): State<Shared>) -> Result<Json<Vec<Screen>>, Failed
             Ok(rows.into_iter().filter_map(|row| Some((row.id, row.dir?))).collect::<Vec<_>>())
         })
         .await?;
-    let listed = tokio::task::spawn_blocking(move || look(own, runs)).await;
-    listed.map(Json).map_err(|error| Failed(Problem::Internal { error: error.to_string() }))
+    Ok(Json(blocking::answer(move || look(own, runs)).await?))
 }
 
 fn look(own: Option<ScreenSession>, runs: Vec<(String, PathBuf)>) -> Vec<Screen> {

@@ -12,13 +12,13 @@ use nexus_core::apply::Command;
 use nexus_node::own_file;
 use serde::Deserialize;
 use tokio::sync::mpsc;
-use tokio::task::block_in_place;
 use utoipa::IntoParams;
 
 use super::changes::Changes;
 use super::extract::Asked;
 use super::problem::Failed;
 use super::{Shared, stream};
+use crate::blocking;
 use crate::engine::Message;
 
 /// Bytes read at a time, and looked through for the last lines.
@@ -57,11 +57,11 @@ async fn follow(path: PathBuf, lines: usize, sender: &mpsc::Sender<Bytes>) {
     while !sender.is_closed() {
         // Watched before it is read: what is written in between is not missed.
         let changes = Changes::watch(&path);
-        let Ok(file) = block_in_place(|| own_file::open(&path)) else {
+        let Ok(file) = blocking::in_place(|| own_file::open(&path)) else {
             Changes::next(&None).await;
             continue;
         };
-        let mut position = skip_to.take().map_or(0, |lines| block_in_place(|| tail(&file, lines)));
+        let mut position = skip_to.take().map_or(0, |lines| blocking::in_place(|| tail(&file, lines)));
         loop {
             let is_newest = is_at(&file, &path);
             let Some(read) = send_from(&file, position, sender).await else { return };
@@ -79,7 +79,7 @@ async fn follow(path: PathBuf, lines: usize, sender: &mpsc::Sender<Bytes>) {
 
 /// Whether the file is still the one of that name.
 fn is_at(file: &File, path: &std::path::Path) -> bool {
-    block_in_place(|| match (file.metadata(), std::fs::metadata(path)) {
+    blocking::in_place(|| match (file.metadata(), std::fs::metadata(path)) {
         (Ok(open), Ok(named)) => open.ino() == named.ino() && open.dev() == named.dev(),
         // Between one file and the next there is none.
         _ => true,
@@ -91,7 +91,7 @@ async fn send_from(file: &File, from: u64, sender: &mpsc::Sender<Bytes>) -> Opti
     let mut sent = 0;
     loop {
         let mut part = vec![0; PART];
-        let count = block_in_place(|| file.read_at(&mut part, from + sent)).unwrap_or(0);
+        let count = blocking::in_place(|| file.read_at(&mut part, from + sent)).unwrap_or(0);
         if count == 0 {
             return Some(sent);
         }

@@ -16,6 +16,7 @@ use nexus_api::template;
 use nexus_core::ids::SweepId;
 use nexus_core::request::Same;
 use nexus_core::sweep::Counts;
+use nexus_node::threads;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -29,7 +30,7 @@ use crate::identity::identity;
 use crate::models::Rules;
 use crate::same::same;
 use crate::store::{JobEnv, NewSpec, Reader, StoreError, SweepRow};
-use crate::{checks, clock, words};
+use crate::{blocking, checks, clock, words};
 
 /// So many jobs of a sweep that is only tried out are shown.
 const PLANNED_SHOWN: usize = 100;
@@ -56,10 +57,9 @@ pub async fn create(
     let once = once(&headers, "sweeps", &new)?;
     fill_env(query.env.as_deref(), std::slice::from_mut(&mut new.spec))?;
     app.can_tell(&new.spec)?;
-    tokio::task::block_in_place(|| code_is_kept(&app.home, None, &new.spec))?;
+    blocking::in_place(|| code_is_kept(&app.home, None, &new.spec))?;
     let maker = app.clone();
-    let made = tokio::task::spawn_blocking(move || made(new, &maker.reload.rules())).await;
-    let (order, notes) = made.map_err(|error| Problem::Internal { error: error.to_string() })??;
+    let (order, notes) = blocking::answer(move || made(new, &maker.reload.rules())).await??;
     if query.dry_run {
         return Ok(Json(planned(order, notes)).into_response());
     }
@@ -250,8 +250,14 @@ fn jobs_of(mut spec: JobSpec, points: &Points, rules: &Rules) -> Result<(Vec<Swe
     // Those of a large sweep take a while: two go about it.
     let (one, other) = points.rows.split_at(points.rows.len().div_ceil(2));
     let (one, other) = std::thread::scope(|scope| {
-        let other = scope.spawn(|| half(other, false));
-        (half(one, true), other.join().expect("whoever makes jobs does not panic"))
+        let thread = threads::start_scoped(scope, "nexus-sweep", || half(other, false));
+        let first = half(one, true);
+        let second = match thread {
+            Ok(thread) => thread.join().expect("whoever makes jobs does not panic"),
+            // No thread is to be had.
+            Err(_) => half(other, false),
+        };
+        (first, second)
     });
     let ((mut jobs, mut notes), (more, more_notes)) = (one?, other?);
     jobs.extend(more);

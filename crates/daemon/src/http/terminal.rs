@@ -17,12 +17,12 @@ use nexus_node::inspect::{Seen, inspect};
 use nexus_node::rendezvous;
 use tokio::io::copy_bidirectional;
 use tokio::net::UnixStream;
-use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 use super::extract::Path;
 use super::problem::Failed;
 use super::{App, Shared, browser_terminal};
+use crate::blocking;
 use crate::web::WEB_SOCKET_PROTOCOL;
 
 /// A job that is on its way says within this time where its terminal is.
@@ -77,17 +77,16 @@ impl App {
                 return Ok((in_runtime(stream).map_err(|error| fail(error.to_string()))?, number));
             }
             let dir = self.dir_of(id, number).await?;
-            match spawn_blocking(move || reach(dir)).await {
-                Ok(Reached::Shim(stream)) => {
+            match blocking::answer(move || reach(dir)).await? {
+                Reached::Shim(stream) => {
                     let fail = |error: std::io::Error| Problem::NoTerminal { id: id.into(), error: error.to_string() };
                     return Ok((in_runtime(stream).map_err(fail)?, number));
                 }
-                Ok(Reached::Nothing(error)) if Instant::now() > deadline => {
+                Reached::Nothing(error) if Instant::now() > deadline => {
                     return Err(Problem::NoTerminal { id: id.into(), error });
                 }
-                Ok(Reached::Nothing(_)) => sleep(START_LOOK).await,
-                Ok(Reached::Never(error)) => return Err(Problem::NoTerminal { id: id.into(), error }),
-                Err(error) => return Err(Problem::Internal { error: error.to_string() }),
+                Reached::Nothing(_) => sleep(START_LOOK).await,
+                Reached::Never(error) => return Err(Problem::NoTerminal { id: id.into(), error }),
             }
         }
     }

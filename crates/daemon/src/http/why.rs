@@ -11,6 +11,7 @@ use super::extract::Path;
 use super::jobs::InFull;
 use super::problem::Failed;
 use super::{Shared, gpus};
+use crate::blocking;
 use crate::home;
 use crate::pool::{Member, Pool};
 use crate::workplace::Workplace;
@@ -31,7 +32,7 @@ pub async fn why(State(app): State<Shared>, Path(id): Path<String>) -> Result<Js
     let is_meant = |other: &Job| other.machine.iter().all(|name| machines.iter().any(|machine| machine.name == *name));
     let holders = holders.into_iter().filter(is_meant).collect();
     // A folder on a dead server may keep this waiting: others are answered meanwhile.
-    let (last_lines, cwd_exists) = tokio::task::block_in_place(|| {
+    let (last_lines, cwd_exists) = blocking::in_place(|| {
         let lines = match dir {
             None => vec![],
             // Which values its output may hold nobody but its shim can tell: what that kept has none.

@@ -14,11 +14,11 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Importer;
 use super::watch::{self, Keeper, Look};
-use crate::clock;
 use crate::engine::Message;
 use crate::file_watch::Watch;
 use crate::service_log::Line;
 use crate::store::{Readers, WatchChange, WatchRow};
+use crate::{blocking, clock};
 
 /// An editor's steps, or a writer's lines, are taken together when nothing has come for this long.
 const TOGETHER: Duration = Duration::from_millis(30);
@@ -62,7 +62,7 @@ impl Watches {
 
     /// Those that were asked for before this service began.
     pub async fn resume(&self) {
-        let rows = tokio::task::block_in_place(|| self.readers.read(|reader| reader.watches()));
+        let rows = blocking::in_place(|| self.readers.read(|reader| reader.watches()));
         let rows = match rows {
             Ok(rows) => rows,
             Err(error) => return self.importer.tell(vec![Line::error(error.problem())]),
@@ -104,7 +104,7 @@ impl Watches {
             None => format!("{} is watched by user", row.file),
         };
         self.keep(change, line).await?;
-        let (keeper, watch) = tokio::task::block_in_place(|| self.keeper(row))?;
+        let (keeper, watch) = blocking::in_place(|| self.keeper(row))?;
         let (keeper, look) = first_look(keeper, &watch).await?;
         let next = look.unsettled.then(|| Instant::now() + QUIET);
         let next = if look.again { Some(Instant::now() + AGAIN) } else { next };
@@ -142,7 +142,7 @@ impl Watches {
 
     /// A file, or nothing yet. Where a stranger can write to it, or put one there, it is not even begun.
     fn can_be_watched(&self, file: &str, shared_with: Option<&str>) -> Result<(), Problem> {
-        let found = tokio::task::block_in_place(|| std::fs::metadata(file));
+        let found = blocking::in_place(|| std::fs::metadata(file));
         let error = match found {
             _ if !Path::new(file).is_absolute() => "its path is not absolute",
             _ if self.own.iter().any(|own| Path::new(file).starts_with(own)) => {
@@ -151,7 +151,7 @@ impl Watches {
             Ok(found) if found.is_dir() => "it is a folder",
             Ok(found) if !found.is_file() => "it is not a file",
             _ => {
-                let trusted = tokio::task::block_in_place(|| watch::trusted(file, shared_with));
+                let trusted = blocking::in_place(|| watch::trusted(file, shared_with));
                 return trusted.map_err(|error| Problem::CannotWatch { file: file.into(), error });
             }
         };
@@ -194,7 +194,7 @@ async fn becomes_quiet(watch: &Watch) -> bool {
 
 /// Off the threads that serve clients.
 async fn looked(mut keeper: Keeper, quiet: bool) -> Option<(Keeper, Look)> {
-    let looking = tokio::task::spawn_blocking(move || {
+    let looking = blocking::spawn(move || {
         let look = keeper.look(quiet);
         (keeper, look)
     });

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
+use crate::blocking;
 use crate::engine::Message;
 use crate::events::Events;
 use crate::file_watch::Watch;
@@ -124,7 +125,7 @@ pub async fn keep(inbox: Inbox) {
                 let dirty = std::mem::take(&mut times.dirty);
                 times.due = None;
                 let (noise, began) = (times.noise_now(), Instant::now());
-                let done = tokio::task::spawn_blocking(move || {
+                let done = blocking::spawn(move || {
                     let round = keeper.round(dirty, noise);
                     (keeper, round)
                 });

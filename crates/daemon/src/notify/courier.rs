@@ -11,6 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use nexus_api::notify::Notice;
+use nexus_node::threads;
 
 use super::recipient::Recipient;
 use super::summary::joined;
@@ -56,7 +57,7 @@ impl Courier {
     pub fn start(recipient: Recipient, times: Times, complain: Complain) -> std::io::Result<Courier> {
         let shared = Arc::new(Shared { recipient, times, books: Mutex::default(), changed: Condvar::new(), complain });
         let courier = Courier { shared: shared.clone() };
-        std::thread::Builder::new().name("nexus-notify".into()).spawn(move || shared.carry())?;
+        threads::start("nexus-notify", move || shared.carry())?;
         Ok(courier)
     }
 

@@ -27,12 +27,14 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use nexus_api::notify::{About, Tried};
 use nexus_core::event::Event;
 use nexus_core::ids::SweepId;
 use nexus_core::world::World;
+use nexus_node::threads;
 
 use crate::store::Readers;
 use collector::Collector;
@@ -149,7 +151,7 @@ pub fn start(readers: Readers, log_dir: PathBuf, host: &str, complain: Complain)
         collected: vec![],
         due: None,
     };
-    std::thread::Builder::new().name("nexus-notices".into()).spawn(move || collector.run())?;
+    threads::start("nexus-notices", move || collector.run())?;
     Ok((Teller { to: Some((to, desk.clone())), ear: None }, Notices { desk, times, host: host.into() }))
 }
 
@@ -158,7 +160,7 @@ impl Notices {
     pub fn test(&self) -> Option<Vec<Tried>> {
         let recipients = Recipient::all(&self.desk.settings());
         let (limit, notice) = (self.times.limit, sample::test(&self.host));
-        let try_one = |recipient: &Recipient| {
+        let try_one = &|recipient: &Recipient| {
             let began = Instant::now();
             let told = recipient.tell(&notice, limit);
             let milliseconds = began.elapsed().as_millis() as u64;
@@ -169,8 +171,14 @@ impl Notices {
             Tried { recipient: recipient.to_string(), answer, error, milliseconds }
         };
         let tried = std::thread::scope(|scope| {
-            let all: Vec<_> = recipients.iter().map(|one| scope.spawn(|| try_one(one))).collect();
-            all.into_iter().map(|one| one.join().expect("whoever panics ends the service")).collect::<Vec<_>>()
+            let start = |one| (one, threads::start_scoped(scope, "nexus-notify", move || try_one(one)));
+            let all: Vec<_> = recipients.iter().map(start).collect();
+            let join = |(one, thread): (_, std::io::Result<ScopedJoinHandle<Tried>>)| match thread {
+                Ok(thread) => thread.join().expect("an attempt does not panic"),
+                // No thread is to be had.
+                Err(_) => try_one(one),
+            };
+            all.into_iter().map(join).collect::<Vec<_>>()
         });
         (!tried.is_empty()).then_some(tried)
     }

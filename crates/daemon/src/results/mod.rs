@@ -20,6 +20,7 @@ use nexus_api::results::Copy;
 use nexus_core::ids::JobId;
 pub use nexus_node::left::Sources;
 use nexus_node::left::{Plan, Trouble};
+use nexus_node::threads;
 
 pub use self::away::Away;
 use self::progress::Progress;
@@ -102,7 +103,7 @@ impl Copier {
         let shared = Arc::new(Shared { books: Mutex::default(), more: Condvar::new(), sink });
         for _ in 0..THREADS {
             let shared = shared.clone();
-            std::thread::Builder::new().name("nexus-results".into()).spawn(move || shared.work())?;
+            threads::start("nexus-results", move || shared.work())?;
         }
         Ok(Copier { shared })
     }

@@ -15,9 +15,10 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
+use crate::blocking;
 use crate::engine::Message;
 use crate::events::Events;
 use crate::store::Readers;
@@ -89,7 +90,7 @@ async fn keep(mut around: Around) {
             }
         };
         let (known, readers, engine) = (memory.take(), around.readers, around.engine.clone());
-        let begun = spawn_blocking(move || {
+        let begun = blocking::spawn(move || {
             let remembered = || readers.read(|reader| reader.meta(memory::KEY)).ok().flatten();
             let memory = known.unwrap_or_else(|| Memory::read(remembered().as_deref()));
             (Keeper::new(path, engine, memory), readers)
@@ -115,7 +116,7 @@ async fn keep_one(mut keeper: Keeper, around: &mut Around) -> Option<Keeper> {
             view = &mut around.last => {
                 if let Ok(view) = view {
                     // Nobody is left to tell of a failure.
-                    let _ = spawn_blocking(move || keeper.finish(&view)).await;
+                    let _ = blocking::spawn(move || keeper.finish(&view)).await;
                 }
                 return None;
             }
@@ -129,7 +130,7 @@ async fn keep_one(mut keeper: Keeper, around: &mut Around) -> Option<Keeper> {
                 // From here on: what changes while the state is asked for is written with the next round.
                 heard = around.events.subscribe();
                 let was_dirty = std::mem::take(&mut dirty);
-                let done = spawn_blocking(move || {
+                let done = blocking::spawn(move || {
                     let again = keeper.round(was_dirty);
                     (keeper, again)
                 });

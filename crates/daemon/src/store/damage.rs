@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use nexus_node::threads;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, ffi};
 
@@ -52,9 +53,8 @@ fn checked(path: &Path, patience: Duration) -> rusqlite::Result<Vec<String>> {
     let db = open_reader(path)?;
     let interrupt = db.get_interrupt_handle();
     let (done, is_done) = mpsc::channel::<()>();
-    let timer = std::thread::Builder::new().name("nexus-check-timer".into());
     // Without a thread for the timer the check takes as long as it takes.
-    let _ = timer.spawn(move || {
+    let _ = threads::start("nexus-check-timer", move || {
         if is_done.recv_timeout(patience) == Err(mpsc::RecvTimeoutError::Timeout) {
             interrupt.interrupt();
         }

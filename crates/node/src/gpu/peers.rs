@@ -25,6 +25,7 @@ use rustix::process::geteuid;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::locks::Locks;
+use crate::threads;
 
 /// A service that wishes for a GPU looks for new services this often.
 const SCAN_INTERVAL: Duration = Duration::from_secs(2);
@@ -104,7 +105,7 @@ impl Peers {
             banned: BTreeMap::new(),
             scan_at: Instant::now(),
         };
-        let thread = thread::Builder::new().name("gpu-peers".into()).spawn(move || switchboard.run())?;
+        let thread = threads::start("gpu-peers", move || switchboard.run())?;
         Ok(Peers { said, thread: Some(thread) })
     }
 

@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::combine::{self, Answer};
@@ -20,6 +20,7 @@ use super::locks::Locks;
 use super::nvml::{CardRead, Fault, Library, Trouble};
 use super::smi::{self, SmiRead};
 use super::{GpuSeen, GpuState, Reading, Source};
+use crate::threads;
 
 const LIBRARY: &str = "libnvidia-ml.so.1";
 pub const LIBRARY_VARIABLE: &str = "NEXUS_NVML";
@@ -92,7 +93,7 @@ impl Watcher {
             locked: BTreeSet::new(),
             awaited: BTreeSet::new(),
         };
-        let thread = thread::Builder::new().name("gpu-watcher".into()).spawn(move || looker.run(&sink));
+        let thread = threads::start("gpu-watcher", move || looker.run(&sink));
         // A machine that cannot start one thread more has no GPUs to watch: nothing else of the service would run.
         Watcher { messages, thread: thread.ok() }
     }
@@ -272,7 +273,7 @@ impl Looker {
             // Nobody listens any more when the watcher is dropped.
             let _ = done.send(Message::LockFree(awaited));
         };
-        if thread::Builder::new().name("gpu-lock".into()).spawn(wait).is_ok() {
+        if threads::start("gpu-lock", wait).is_ok() {
             self.awaited.insert(uuid.to_owned());
         }
     }
@@ -408,7 +409,7 @@ impl Looker {
             // Nobody listens any more when the watcher is dropped.
             let _ = done.send(Message::Done(outcome));
         };
-        if let Err(error) = thread::Builder::new().name("gpu-call".into()).spawn(answer) {
+        if let Err(error) = threads::start("gpu-call", answer) {
             let failed = Outcome::failed(call, format!("cannot start a thread to ask the driver: {error}"));
             let _ = self.own.send(Message::Done(failed));
         }
@@ -438,7 +439,7 @@ impl Drop for Looker {
         self.retired.extend(self.library.take());
         let retired = std::mem::take(&mut self.retired);
         // Without a thread for it the library is shut down by the end of the process.
-        let _ = thread::Builder::new().name("gpu-call".into()).spawn(move || drop(retired));
+        let _ = threads::start("gpu-call", move || drop(retired));
     }
 }
 

@@ -29,6 +29,7 @@ use crate::gpu::locks;
 use crate::leftovers::Leftovers;
 use crate::processes::{self, Process};
 use crate::run_file;
+use crate::threads;
 use crate::words::{Mailbox, Report, Request, RunTerms};
 
 /// A shim ends its run right at the time limit. One that is stopped is continued this much later.
@@ -298,8 +299,7 @@ impl Keeper {
     }
 
     fn spawn_for(&mut self, run: RunId, what: &str, work: impl FnOnce() + Send + 'static) {
-        let thread = std::thread::Builder::new().name(format!("nexus-{what}-{run}"));
-        if thread.spawn(work).is_err() {
+        if threads::start(format!("nexus-{what}-{run}"), work).is_err() {
             let term = self.term(run);
             (term.stage, term.not_before) = (Stage::Running, Instant::now().checked_add(LOOK_AGAIN));
         }

@@ -1,14 +1,15 @@
 //! The service's end of the line. Two threads of its own: one reads what the node says, one writes.
 
+use std::io;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::{io, thread};
 
 use super::channel::{Channel, Channels, Side};
 use super::frames::{self, Frame, invalid};
 use super::outgoing::Outgoing;
 use super::words::{FromNode, REACHED, Stream, ToNode};
+use crate::threads;
 
 /// A service may have many lines, and their threads have little to do.
 pub(super) const STACK: usize = 256 << 10;
@@ -168,7 +169,7 @@ impl Shared {
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    thread::Builder::new().name(name.to_owned()).stack_size(STACK).spawn(work).map(drop)
+    threads::start_with_stack(name, STACK, work).map(drop)
 }
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::Duration;
 
 use nexus_api::paths::Home;
@@ -34,6 +33,7 @@ use crate::gpu::{Watcher, WatcherConfig};
 use crate::node::{Node, NodeError};
 use crate::slurm::{self, Submitter};
 use crate::system_file;
+use crate::threads;
 use crate::words::NodeConfig;
 use crate::{Containment, home, login, processes, signals, socket_folder};
 
@@ -194,7 +194,7 @@ fn serve(options: ServeOptions) -> Result<(), ServeError> {
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), ServeError> {
-    let spawned = thread::Builder::new().name(name.into()).stack_size(STACK).spawn(work);
+    let spawned = threads::start_with_stack(name, STACK, work);
     spawned.map(drop).map_err(|source| ServeError::System { operation: "start a thread", source })
 }
 

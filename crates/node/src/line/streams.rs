@@ -4,7 +4,6 @@ use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
 
 use serde::Serialize;
 
@@ -16,6 +15,7 @@ use super::{logs, terminal};
 use crate::last_line::{kept_said, last_line, last_lines};
 use crate::left::Plan;
 use crate::run_file;
+use crate::threads;
 
 /// Where the service may have folders removed.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ pub fn begin(channel: Channel, stream: Stream, roots: &Roots) {
         let done = run(&shared, stream, &roots);
         shared.finish(done.err().map(|error| error.to_string()));
     };
-    if let Err(error) = thread::Builder::new().name("nexus-stream".into()).stack_size(STACK).spawn(work) {
+    if let Err(error) = threads::start_with_stack("nexus-stream", STACK, work) {
         channel.finish(Some(format!("the node cannot start a thread: {error}")));
     }
 }

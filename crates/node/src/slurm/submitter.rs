@@ -13,6 +13,7 @@ use super::keeper::{Ask, Keeper};
 use super::real::RealSite;
 use super::site::Site;
 use super::words::{Options, Said, SlurmNews};
+use crate::threads;
 use crate::tidy::Tidier;
 use crate::words::{Report, RunPlace};
 
@@ -37,8 +38,7 @@ impl Submitter {
         let told = tell.clone();
         let site = RealSite::open(home, options, tidier, Box::new(move |said| told(said)))?;
         let (asks, incoming) = channel();
-        let thread = std::thread::Builder::new().name("nexus-slurm".to_owned());
-        thread.spawn(move || work(site, &incoming, &tell))?;
+        threads::start("nexus-slurm", move || work(site, &incoming, &tell))?;
         Ok(Submitter { asks, _lock: lock })
     }
 

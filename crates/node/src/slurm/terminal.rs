@@ -10,7 +10,7 @@ use std::time::Duration;
 use nexus_api::run_dir::SLURM_JOB;
 
 use super::compute::MAX_JOB_BYTES;
-use crate::{rendezvous, run_file};
+use crate::{rendezvous, run_file, threads};
 
 /// A step begins within a second, unless the controller is slow.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -66,10 +66,9 @@ fn reach_by(job: &str, name: &str) -> io::Result<UnixStream> {
 /// Between srun and our end of the terminal, until one of the two ends. srun shows whole lines only, so what comes from
 /// the shim is a line for each piece, in hexadecimal digits.
 fn pass_through(mut typed: ChildStdin, shown: ChildStdout, theirs: UnixStream, mut srun: Child) -> io::Result<()> {
-    let named = |name: &str| std::thread::Builder::new().name(name.into());
     let (mut typing, mut showing) = (theirs.try_clone()?, theirs);
-    named("nexus-typed").spawn(move || drop(copy(&mut typing, &mut typed)))?;
-    named("nexus-srun").spawn(move || {
+    threads::start("nexus-typed", move || drop(copy(&mut typing, &mut typed)))?;
+    threads::start("nexus-srun", move || {
         for line in BufReader::new(shown).lines() {
             let Ok(line) = line else { break };
             // What a site's own scripts print there is none of it.
@@ -114,7 +113,7 @@ fn pass_on(name: &str) -> io::Result<()> {
     stdout.write_all(to_digits(&[REACHED]).as_bytes())?;
     stdout.flush()?;
     let mut typed = shim.try_clone()?;
-    std::thread::Builder::new().name("nexus-typed".into()).spawn(move || {
+    threads::start("nexus-typed", move || {
         let mut stdin = io::stdin().lock();
         let _ = copy(&mut stdin, &mut typed);
         // Whoever looked is gone.

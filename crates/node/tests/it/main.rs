@@ -1,5 +1,7 @@
 //! Runs real commands through launcher and shims, in temporary directories.
 
+#![allow(clippy::disallowed_methods, reason = "tests make and read what they like")]
+
 mod adoption;
 mod endings;
 mod gpus;

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use nexus_node::threads;
 use serde_json::Value;
 
 use super::column::Column;
@@ -43,7 +44,8 @@ impl Map {
         let mut input = child.stdin.take().expect("it was asked for");
         // Beside the reading: a program may print before it has read all. One that does not read to the end is judged by
         // what it printed.
-        let writer = std::thread::spawn(move || input.write_all((values.join("\n") + "\n").as_bytes()));
+        let write = move || input.write_all((values.join("\n") + "\n").as_bytes());
+        let writer = threads::start("nexus-map", write).map_err(failed)?;
         let output = child.wait_with_output().map_err(failed)?;
         let _ = writer.join();
         let printed = String::from_utf8_lossy(&output.stdout);

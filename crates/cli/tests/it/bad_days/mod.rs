@@ -12,6 +12,7 @@ mod hostile;
 mod import;
 mod input;
 mod jobs_file;
+mod limits;
 mod network_home;
 mod owners;
 mod results;

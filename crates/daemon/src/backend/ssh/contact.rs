@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nexus_node::own_file;
+use nexus_node::threads;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::address::Address;
@@ -312,7 +313,7 @@ fn listen(mut stderr: impl Read + Send + 'static, said: Arc<Mutex<Vec<u8>>>) -> 
         drop(until_the_end);
     };
     // Without a thread nobody tells why a line broke; it still does its work.
-    let _ = std::thread::Builder::new().name("nexus-ssh-said".into()).stack_size(64 << 10).spawn(collect);
+    let _ = threads::start_with_stack("nexus-ssh-said", 64 << 10, collect);
     all_said
 }
 

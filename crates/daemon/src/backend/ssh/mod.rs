@@ -28,6 +28,7 @@ use nexus_node::Report;
 use nexus_node::gpu::Reading;
 use nexus_node::line::{Channel, FromNode, Heard, Hello, Line, Stream, ToNode};
 use nexus_node::slurm::{Options, SlurmNews};
+use nexus_node::threads;
 
 use crate::clock;
 use address::Address;
@@ -148,7 +149,7 @@ impl Remote {
         let (line, hello) = (Arc::new(Mutex::new(None)), Arc::new(Mutex::new(None)));
         let (to_self, offset_ms) = (sender.clone(), Arc::default());
         let caller = Caller { way, sink, line: line.clone(), hello: hello.clone(), asks, to_self, offset_ms };
-        std::thread::Builder::new().name("nexus-ssh".into()).stack_size(STACK).spawn(move || caller.run())?;
+        threads::start_with_stack("nexus-ssh", STACK, move || caller.run())?;
         Ok(Remote { inner: Arc::new(Inner { asks: Mutex::new(sender), line, hello }) })
     }
 
@@ -439,7 +440,7 @@ impl Caller {
             let error = code::send(&order, &shipment).err();
             line.send(&ToNode::CodeSent { content: shipment.content, error });
         };
-        if let Err(error) = std::thread::Builder::new().name("nexus-code".into()).stack_size(STACK).spawn(send) {
+        if let Err(error) = threads::start_with_stack("nexus-code", STACK, send) {
             let error = Some(format!("its code cannot be sent: {error}"));
             answer.send(&ToNode::CodeSent { content, error });
         }
