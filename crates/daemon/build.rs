@@ -1,5 +1,7 @@
 //! Puts the web page into the binary, as far as it was made.
 
+#![allow(clippy::disallowed_methods, reason = "tests make and read what they like")]
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 

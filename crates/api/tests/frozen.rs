@@ -2,6 +2,8 @@
 //!
 //! A sample is never edited. A format that changes gets a new number and samples of its own.
 
+#![allow(clippy::disallowed_methods, reason = "tests make and read what they like")]
+
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::path::PathBuf;

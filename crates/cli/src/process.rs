@@ -42,6 +42,7 @@ pub fn live(work: impl FnOnce() -> ExitCode) -> ! {
 
 /// Standard streams that are closed must not become the first files that are opened, and a reader that is gone is an error
 /// like others.
+#[expect(clippy::disallowed_methods, reason = "/dev/null")]
 fn prepare() {
     for stream in 0..=2 {
         // SAFETY: asks for flags; opens a file, which has the lowest number that is free.

@@ -11,16 +11,19 @@ use nexus_node::trust::{self, OpenError, Writers};
 
 use crate::ui::Ui;
 
+#[expect(clippy::disallowed_methods, reason = "the user named it in this command, and may name a pipe")]
 pub fn open(path: &Path, ui: &Ui) -> io::Result<File> {
     warn_of_strangers(path, ui);
     File::open(path)
 }
 
+#[expect(clippy::disallowed_methods, reason = "the user named it in this command, and may name a pipe")]
 pub fn read(path: &Path, ui: &Ui) -> io::Result<Vec<u8>> {
     warn_of_strangers(path, ui);
     std::fs::read(path)
 }
 
+#[expect(clippy::disallowed_methods, reason = "the user named it in this command, and may name a pipe")]
 pub fn read_to_string(path: &Path, ui: &Ui) -> io::Result<String> {
     warn_of_strangers(path, ui);
     std::fs::read_to_string(path)

@@ -2,8 +2,9 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use nexus_node::run_file;
 
 pub struct WholeFile {
     file: BufWriter<File>,
@@ -14,6 +15,7 @@ pub struct WholeFile {
 }
 
 impl WholeFile {
+    #[expect(clippy::disallowed_methods, reason = "the user named it in this command, and may name a pipe")]
     pub fn create(path: &Path) -> io::Result<WholeFile> {
         // What a link leads to is replaced, not the link.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -27,9 +29,8 @@ impl WholeFile {
         };
         let Some(name) = path.file_name() else { return Err(io::Error::other("it is a folder")) };
         let beside = path.with_file_name(format!(".{}.{}.part", name.to_string_lossy(), std::process::id()));
-        // One of a process that was killed and had this number. In /tmp a stranger's file or link stays, and is not written to.
-        let _ = std::fs::remove_file(&beside);
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+        // In /tmp a stranger's file or link stays, and is not written to.
+        let file = run_file::create(&beside)?;
         let whole = WholeFile { file: BufWriter::new(file), path, beside: Some(beside) };
         if let Some(found) = found {
             whole.file.get_ref().set_permissions(found.permissions())?;

@@ -25,6 +25,7 @@ pub fn read(path: &Path, writers: &Writers) -> Result<Option<String>, Unreadable
 }
 
 /// The same whoever can write to it: for what is no order, and for the one start that warns instead of refusing.
+#[expect(clippy::disallowed_methods, reason = "O_NONBLOCK; what is no file is told")]
 pub fn read_of_anybody(path: &Path) -> Result<Option<String>, Unreadable> {
     // Without waiting: a pipe in its place must not hold up a service.
     let flags = OFlags::NONBLOCK.bits() as i32;

@@ -37,6 +37,8 @@
 //!
 //! A file that is missing or cannot be read is `driver-gone`.
 
+#![allow(clippy::disallowed_methods, reason = "tests make and read what they like")]
+
 mod calls;
 mod code;
 mod world;

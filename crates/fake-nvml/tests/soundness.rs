@@ -1,6 +1,8 @@
 //! That the library answers bad pointers and small buffers as the real one does, and not by crashing. It is called
 //! here as an ordinary crate; `crates/node` loads it as the driver's.
 
+#![allow(clippy::disallowed_methods, reason = "tests make and read what they like")]
+
 use std::ffi::c_char;
 use std::ptr::null_mut;
 

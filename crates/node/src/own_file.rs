@@ -48,7 +48,7 @@ pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
     String::from_utf8(read(path, limit)?).map_err(|_| io::Error::other("it is not text in UTF-8"))
 }
 
-#[allow(clippy::disallowed_methods, reason = "the one place: what is opened here does not wait and is looked at")]
+#[expect(clippy::disallowed_methods, reason = "the one place: what is opened here does not wait and is looked at")]
 fn opened(how: &OpenOptions, path: &Path) -> io::Result<File> {
     let opened = how.clone().custom_flags(FLAGS).open(path);
     let file = opened.map_err(|error| run_file::explained(error, path, |path| fs::metadata(path)))?;

@@ -79,7 +79,7 @@ pub fn append(path: &Path) -> io::Result<(File, u64)> {
 }
 
 /// Opens a file for reading that may be another user's: results of a job, say, that a container wrote.
-#[allow(clippy::disallowed_methods, reason = "as in `opened`, but for the owner")]
+#[expect(clippy::disallowed_methods, reason = "as in `opened`, but for the owner")]
 pub fn open_of_any_user(path: &Path) -> io::Result<File> {
     let opened = OpenOptions::new().read(true).custom_flags(FLAGS).open(path);
     let file = opened.map_err(|error| explained(error, path, |path| fs::symlink_metadata(path)))?;
@@ -93,13 +93,13 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 }
 
 /// The same with another mode.
-#[allow(clippy::disallowed_methods, reason = "O_EXCL makes a regular file or fails")]
+#[expect(clippy::disallowed_methods, reason = "O_EXCL makes a regular file or fails")]
 pub fn create_new_with(path: &Path, mode: u32) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).custom_flags(FLAGS).mode(mode).open(path)
 }
 
 /// The same to write at its end, and readable for whom the process makes files readable: a copy of output.
-#[allow(clippy::disallowed_methods, reason = "O_EXCL makes a regular file or fails")]
+#[expect(clippy::disallowed_methods, reason = "O_EXCL makes a regular file or fails")]
 pub fn create_new_to_append(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create_new(true).custom_flags(FLAGS).open(path)
 }
@@ -186,7 +186,7 @@ pub fn folder(path: &Path) -> io::Result<File> {
 }
 
 /// Opens a folder, to lock it or to sync it.
-#[allow(clippy::disallowed_methods, reason = "O_DIRECTORY opens a folder or fails")]
+#[expect(clippy::disallowed_methods, reason = "O_DIRECTORY opens a folder or fails")]
 pub fn open_folder(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)
 }
@@ -230,7 +230,7 @@ fn none_if_missing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "the one place: what is opened here does not wait and is looked at")]
+#[expect(clippy::disallowed_methods, reason = "the one place: what is opened here does not wait and is looked at")]
 fn opened(how: &OpenOptions, path: &Path) -> io::Result<(File, Metadata)> {
     let file = how
         .clone()

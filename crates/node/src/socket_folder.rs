@@ -97,6 +97,7 @@ fn in_runtime_dir(home: &Home, runtime_dir: &Path) -> Result<PathBuf, Unfit> {
 }
 
 /// The folder that the file in the home names.
+#[expect(clippy::disallowed_methods, reason = "O_NOFOLLOW, O_NONBLOCK; owner and mode are looked at")]
 fn named(home: &Path) -> Option<PathBuf> {
     let path = home.join(NAME_FILE);
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
@@ -128,6 +129,7 @@ fn make_new(home: &Path) -> io::Result<PathBuf> {
 }
 
 /// Replaces the file whole: a client reads the one name or the other.
+#[expect(clippy::disallowed_methods, reason = "O_EXCL makes a regular file or fails")]
 fn write_down(home: &Path, folder: &Path) -> io::Result<()> {
     let (path, new) = (home.join(NAME_FILE), home.join("sockets.new"));
     match fs::remove_file(&new) {

@@ -1,6 +1,6 @@
 //! Reads and writes files of the kernel and of the machine: `/proc`, `/sys` with its cgroups, `/etc`, `/dev`. No job can replace them,
 //! and they are no regular files with a length, so that nothing is asked of them here.
-#![allow(clippy::disallowed_methods, reason = "the one place where such files are opened")]
+#![expect(clippy::disallowed_methods, reason = "the one place where such files are opened")]
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

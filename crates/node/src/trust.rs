@@ -24,6 +24,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, getxattr, open as ope
 use rustix::io::Errno;
 
 use crate::groups::{Group, group_named, group_of};
+use crate::system_file;
 use crate::users::name_of;
 
 /// As many as Linux follows.
@@ -167,6 +168,7 @@ fn group_words(gid: u32) -> String {
 }
 
 /// Opens a file to read it, where no stranger can write to it. What is no plain file is not opened.
+#[expect(clippy::disallowed_methods, reason = "O_NOFOLLOW, O_NONBLOCK; who can write is looked at")]
 pub fn open(path: &Path, writers: &Writers) -> Result<File, OpenError> {
     for _ in 0..MOST_LOOKS {
         let place = find(path, writers)?;
@@ -207,6 +209,7 @@ struct Place {
 }
 
 /// Follows a path, and looks at everything that leads to the file and at the file.
+#[expect(clippy::disallowed_methods, reason = "O_PATH opens nothing")]
 fn find(path: &Path, writers: &Writers) -> Result<Place, OpenError> {
     let path = std::path::absolute(path).map_err(OpenError::Io)?;
     let root = open_at_path("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
@@ -406,11 +409,11 @@ struct Unmapped {
 
 /// None outside of user namespaces, where every owner has a number.
 static UNMAPPED_OWNER: LazyLock<Option<Unmapped>> = LazyLock::new(|| {
-    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let map = system_file::read_text("/proc/self/uid_map").unwrap_or_default();
     if map.split_whitespace().eq(["0", "0", "4294967295"]) || map.is_empty() {
         return None;
     }
-    let overflow = std::fs::read_to_string("/proc/sys/kernel/overflowuid").unwrap_or_default();
+    let overflow = system_file::read_text("/proc/sys/kernel/overflowuid").unwrap_or_default();
     let uid = overflow.trim().parse().unwrap_or(65534);
     let root = rustix::fs::statat(CWD, "/", rustix::fs::AtFlags::empty());
     Some(Unmapped { uid, is_root_folder: root.is_ok_and(|about| about.st_uid == uid) })

@@ -2,6 +2,8 @@
 //! is listed: if its content becomes a job, configuration, a rule or a command, it goes through `nexus_node::trust`
 //! (`daemon/src/text_file.rs`), or through `cli/src/typed_file.rs` where a user types the name in the command that reads it.
 
+#![allow(clippy::disallowed_methods, reason = "tests make and read what they like")]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,7 @@
 //! A promise in `docs/seed-*.md` or `SECURITY.md` stands beside the test that holds it. Each of those tests must exist.
 
+#![allow(clippy::disallowed_methods, reason = "tests make and read what they like")]
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

@@ -6,6 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use nexus_node::run_file;
 use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 
@@ -33,6 +34,7 @@ pub struct Past {
 
 impl JobsFile {
     /// Makes it where there is none. Whoever has it keeps it until he ends.
+    #[expect(clippy::disallowed_methods, reason = "is_plain refuses what is no file")]
     pub fn open(path: &Path) -> Result<(JobsFile, Past), CliError> {
         let fail = |what: &str| CliError::io(format!("the file of jobs {} cannot be {what}", path.display()));
         is_plain(path, "the file of jobs")?;
@@ -48,7 +50,7 @@ impl JobsFile {
         let path = std::fs::canonicalize(path).map_err(fail("found"))?;
         if is_new {
             let folder = path.parent().unwrap_or(Path::new("/"));
-            File::open(folder).and_then(|folder| folder.sync_all()).map_err(fail("kept"))?;
+            run_file::open_folder(folder).and_then(|folder| folder.sync_all()).map_err(fail("kept"))?;
         }
         let past = read(&bytes);
         if past.records.is_empty() && !past.wrong.is_empty() {

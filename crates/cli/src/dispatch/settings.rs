@@ -124,6 +124,7 @@ fn jobs_file(args: &DispatchArgs, said: &Config, cwd: &Path) -> PathBuf {
     cwd.join(named.unwrap_or(USUAL_JOBS_FILE.into()))
 }
 
+#[expect(clippy::disallowed_methods, reason = "is_plain refuses what is no file")]
 fn said_by_file(args: &DispatchArgs) -> Result<Config, CliError> {
     let Some(path) = &args.config else { return Ok(Config::default()) };
     let shown = path.display();

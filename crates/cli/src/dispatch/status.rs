@@ -26,6 +26,7 @@ struct Shown {
     cause: Option<String>,
 }
 
+#[expect(clippy::disallowed_methods, reason = "is_plain refuses what is no file")]
 pub async fn status(app: &App, path: &Path, json: bool) -> Result<ExitCode, CliError> {
     is_plain(path, "the file of jobs")?;
     let bytes = std::fs::read(path).map_err(|error| match error.kind() {

@@ -1,13 +1,14 @@
 //! `config.toml` on disk: read with a clear word on what is wrong, made at first use, replaced whole or not at all.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 use nexus_node::trust::{self, OpenError, Writers};
+use nexus_node::{own_file, run_file};
 use rustix::fs::{FlockOperation, flock};
 
 use super::entries::Fault;
@@ -70,7 +71,7 @@ impl ConfigFile {
     /// From now on files that strangers can write are refused.
     pub fn make_strict(&self) -> Result<(), Problem> {
         let text = "Here configuration that other users can write is refused: docs/config.md\n";
-        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.strict);
+        let made = run_file::create_new(&self.strict);
         match made.and_then(|mut file| file.write_all(text.as_bytes())) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(self.unusable(&error)),
             _ => Ok(()),
@@ -112,8 +113,7 @@ impl ConfigFile {
     /// Waits for others who change the file through nexus.
     pub fn lock(&self) -> Result<Locked<'_>, Problem> {
         crate::home::make_private(&self.dir)?;
-        let opened = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.lock);
-        let lock = opened.map_err(|error| self.unusable(&error))?;
+        let lock = own_file::open_lock(&self.lock).map_err(|error| self.unusable(&error))?;
         flock(&lock, FlockOperation::LockExclusive).map_err(|error| self.unusable(&error.into()))?;
         Ok(Locked { file: self, _lock: lock })
     }
@@ -145,17 +145,16 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let found = std::fs::metadata(path).ok();
     let mode = found.as_ref().map_or(0o600, |found| found.mode() & 0o7777);
     let part = path.with_extension(format!("toml.part{}", std::process::id()));
-    let written =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part).and_then(|mut file| {
-            file.write_all(text.as_bytes())?;
-            file.set_permissions(std::fs::Permissions::from_mode(mode))?;
-            if let Some(found) = &found {
-                // Only root can, and only root needs to.
-                let _ = std::os::unix::fs::fchown(&file, Some(found.uid()), Some(found.gid()));
-            }
-            file.sync_all()?;
-            std::fs::rename(&part, path)
-        });
+    let written = run_file::create(&part).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.set_permissions(std::fs::Permissions::from_mode(mode))?;
+        if let Some(found) = &found {
+            // Only root can, and only root needs to.
+            let _ = std::os::unix::fs::fchown(&file, Some(found.uid()), Some(found.gid()));
+        }
+        file.sync_all()?;
+        std::fs::rename(&part, path)
+    });
     if written.is_err() {
         // What could not be written is of no use to anybody.
         let _ = std::fs::remove_file(&part);

@@ -7,13 +7,14 @@
 //!  .jobs.txt.last-420  the old one, of which 420 bytes were read
 //! ```
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nexus_node::trust::{self, OpenError, Writers};
+use nexus_node::{own_file, run_file};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 /// No queue is that long.
@@ -138,7 +139,7 @@ pub fn write_beside(beside: &Path, text: &[u8], mode: u32) -> std::io::Result<()
     let part = beside.with_extension("part");
     // One of an earlier try, which failed.
     let _ = std::fs::remove_file(&part);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&part)?;
+    let mut file = run_file::create_new_with(&part, mode)?;
     file.set_permissions(std::fs::Permissions::from_mode(mode))?;
     file.write_all(text)?;
     file.sync_all()?;
@@ -157,7 +158,7 @@ fn swap(beside: &Path, path: &Path, seen: &[u8]) -> std::io::Result<Option<OldFi
                 let _ = std::fs::remove_file(older);
             }
             std::fs::rename(beside, &old)?;
-            Ok(Some(OldFile { file: File::open(&old)?, path: old, seen: seen.to_vec(), until }))
+            Ok(Some(OldFile { file: own_file::open(&old)?, path: old, seen: seen.to_vec(), until }))
         }
         Err(rustix::io::Errno::NOENT) => {
             renameat_with(CWD, beside, CWD, path, RenameFlags::NOREPLACE)?;
@@ -165,7 +166,7 @@ fn swap(beside: &Path, path: &Path, seen: &[u8]) -> std::io::Result<Option<OldFi
         }
         // A file system that cannot: look once more, then replace.
         Err(_) => {
-            let file = File::open(path)?;
+            let file = own_file::open(path)?;
             if whole(&file)? != seen {
                 return Err(std::io::Error::from(std::io::ErrorKind::ResourceBusy));
             }

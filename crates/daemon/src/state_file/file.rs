@@ -112,6 +112,7 @@ pub fn whole(mut file: &File) -> Option<String> {
 }
 
 /// Without waiting: a pipe in its place must not hold up a service.
+#[expect(clippy::disallowed_methods, reason = "O_NONBLOCK; what is no file is put back")]
 fn open(path: &Path) -> std::io::Result<File> {
     File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)
 }

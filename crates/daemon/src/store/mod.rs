@@ -34,8 +34,6 @@ mod watches;
 mod write;
 
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -44,7 +42,7 @@ use nexus_api::env::Env;
 use nexus_api::jobs::State;
 use nexus_api::problem::Problem;
 use nexus_core::ids::{JobId, RunId};
-use nexus_node::memory;
+use nexus_node::{memory, own_file};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction};
 
@@ -398,7 +396,7 @@ impl Readers {
 
 /// Readable by its owner alone; SQLite gives the files beside it the same mode.
 fn make_private(path: &Path) -> std::io::Result<()> {
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path).map(drop)
+    own_file::append(path).map(drop)
 }
 
 fn open_reader(path: &Path) -> rusqlite::Result<Connection> {

@@ -1,6 +1,8 @@
 //! Bytes from outside, whatever they are: what must hold of them is said in the files beside this one, which the targets of
 //! `fuzz` have too. Here it is the seeds, and some thousand things that a fixed chance makes of them.
 
+#![allow(clippy::disallowed_methods, reason = "tests make and read what they like")]
+
 use nexus_testkit::stir;
 
 mod asked;

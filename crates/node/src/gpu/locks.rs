@@ -289,6 +289,7 @@ impl Locks {
         }
     }
 
+    #[expect(clippy::disallowed_methods, reason = "a folder, and no link: O_DIRECTORY, O_NOFOLLOW")]
     fn open_folder(&self) -> Result<File, Unusable> {
         let open = |source: io::Error| Unusable::Open { folder: self.folder.clone(), source };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -309,6 +310,7 @@ fn file_name(uuid: &str) -> String {
 }
 
 /// Never creates: that may be forbidden for a file of somebody else's, even for root.
+#[expect(clippy::disallowed_methods, reason = "anybody's file: O_NONBLOCK, O_NOFOLLOW, only locked")]
 fn open_file(folder: &File, name: &str) -> io::Result<File> {
     // Without waiting, in case somebody put a pipe there.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -316,6 +318,7 @@ fn open_file(folder: &File, name: &str) -> io::Result<File> {
 }
 
 /// Makes a lock file that everybody can open. It gets its name when it is ready, and takes nobody else's place.
+#[expect(clippy::disallowed_methods, reason = "O_EXCL makes a regular file or fails")]
 fn make_file(folder: &File, name: &str) -> io::Result<()> {
     let temporary = temporary_name(name);
     let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -330,6 +333,7 @@ fn make_file(folder: &File, name: &str) -> io::Result<()> {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "a folder, and no link: O_DIRECTORY, O_NOFOLLOW")]
 fn make_folder(folder: &Path) -> io::Result<()> {
     let name = folder.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
     let temporary = folder.with_file_name(temporary_name(&name));

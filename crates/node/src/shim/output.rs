@@ -75,7 +75,7 @@ impl Output {
 }
 
 /// Does not wait for a reader if the copy is a named pipe: the job does not depend on it.
-#[allow(clippy::disallowed_methods, reason = "the user may name a pipe or a device, and it is not waited for")]
+#[expect(clippy::disallowed_methods, reason = "the user may name a pipe or a device, and it is not waited for")]
 fn open_copy(path: &Path) -> Result<File, Failure> {
     OpenOptions::new()
         .append(true)
