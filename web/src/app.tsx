@@ -31,7 +31,7 @@ export function App(): JSX.Element {
       <div class="shell">
         <Nav />
         <main class="main">
-          {line === 'lost' ? <LostBanner /> : line === 'unproved' ? <UnprovedBanner /> : <TroubleBanner />}
+          {line === 'lost' ? <LostBanner /> : line === 'unproved' ? <UnprovedBanner /> : <><TroubleBanner /><StandstillBanner /></>}
           <Here />
         </main>
       </div>
@@ -100,6 +100,21 @@ function TroubleBanner(): JSX.Element | null {
     <div class="banner" role="alert">
       <strong>{printable(capital(trouble.title))}.</strong>
       {trouble.hint !== null && <span><code>{printable(trouble.hint)}</code></span>}
+    </div>
+  )
+}
+
+/** Why jobs wait that only a person can let start. */
+function StandstillBanner(): JSX.Element | null {
+  const seen = useStore(status)
+  const standstill = seen?.standstill
+  if (standstill === undefined || seen?.trouble !== undefined) return null
+  return (
+    <div class="banner" role="alert">
+      <strong>{printable(capital(standstill.title))}.</strong>
+      {standstill.reasons.map((reason) => (
+        <span key={reason.text}>{printable(capital(reason.text))}: <code>{printable(reason.hint)}</code></span>
+      ))}
     </div>
   )
 }

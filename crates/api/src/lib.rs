@@ -38,6 +38,7 @@ pub mod service;
 pub mod shell_words;
 pub mod shown;
 pub mod signals;
+pub mod standstill;
 pub mod strict;
 pub mod sweeps;
 pub mod template;

@@ -4,11 +4,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::jobs::Job;
+use crate::standstill::Standstill;
 
 /// Format of a [`Notice`].
 pub const FORMAT: u32 = 1;
 
-/// What a notice is about. The first five can be asked for.
+/// What a notice is about. The first six can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum About {
@@ -22,6 +23,8 @@ pub enum About {
     SweepEnd,
     /// Nothing runs, and nothing waits that is not held.
     QueueEmpty,
+    /// Jobs wait, none starts, and only a person can mend the reason.
+    Blocked,
     /// Many notices in one.
     Digest,
     /// Somebody wants to see one.
@@ -30,7 +33,8 @@ pub enum About {
 
 impl About {
     /// Those that can be asked for.
-    pub const ASKED: [About; 5] = [About::Start, About::End, About::Failure, About::SweepEnd, About::QueueEmpty];
+    pub const ASKED: [About; 6] =
+        [About::Start, About::End, About::Failure, About::SweepEnd, About::QueueEmpty, About::Blocked];
 
     pub fn word(self) -> &'static str {
         match self {
@@ -39,6 +43,7 @@ impl About {
             About::Failure => "failure",
             About::SweepEnd => "sweep-end",
             About::QueueEmpty => "queue-empty",
+            About::Blocked => "blocked",
             About::Digest => "digest",
             About::Test => "test",
         }
@@ -62,6 +67,9 @@ pub struct Notice {
     pub last_line: Option<String>,
     pub sweep: Option<EndedSweep>,
     pub digest: Option<Digest>,
+    /// Of a notice about a queue that stands still.
+    #[serde(default)]
+    pub standstill: Option<Standstill>,
 }
 
 /// A sweep whose last job ended.
@@ -90,6 +98,9 @@ pub struct Digest {
     pub sweeps: Vec<EndedSweep>,
     /// At its end nothing ran and nothing waited.
     pub queue_empty: bool,
+    /// The last that was told of a queue that stands still.
+    #[serde(default)]
+    pub standstill: Option<Standstill>,
 }
 
 /// Enough of a job that failed to find it.

@@ -10,6 +10,7 @@ use crate::jobs::Job;
 use crate::machines::InPool;
 use crate::problem::Told;
 use crate::run_dir::ScreenSession;
+use crate::standstill::Standstill;
 
 /// `GET /v1/service`
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -77,6 +78,9 @@ pub struct Status {
     /// Why the database cannot be used. Until it can, the service takes no jobs, starts none, and changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<Told>,
+    /// Jobs wait for something that only a person can mend, and have for long enough to be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standstill: Option<Standstill>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

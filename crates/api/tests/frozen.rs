@@ -155,6 +155,8 @@ const SAMPLES: &[Sample] = &[
     ("web_proof", reads_and_writes::<Proof>),
     ("browser_keys", reads_and_writes::<Vec<BrowserKeys>>),
     ("browsers", reads_and_writes::<Vec<Browser>>),
+    ("notices_blocked", reads_and_writes::<Vec<Notice>>),
+    ("status_standstill", reads_and_writes::<Status>),
     ("notify_tried", reads_and_writes::<Vec<Tried>>),
     ("problems_notify", reads_and_writes::<Vec<Problem>>),
 ];

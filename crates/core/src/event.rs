@@ -162,7 +162,7 @@ pub enum Event {
 }
 
 /// Who paused the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QueuePause {
     ByUser,
     /// So many jobs failed one after another.

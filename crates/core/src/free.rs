@@ -55,7 +55,7 @@ struct Room {
 }
 
 /// Why a machine takes no job now, whatever it has free.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Closed {
     /// Or on its way out.
     Paused,
@@ -181,6 +181,39 @@ impl Free {
             (room.used_mib, room.free_mib, room.busy) = (0, room.memory_mib, false);
         }
         free
+    }
+
+    /// The machine once all runs have ended and others have left its GPUs. What no waiting ends stays: pauses, GPUs that cannot
+    /// be read, a closed machine.
+    pub fn without_users(&self) -> Free {
+        let mut free = Free { closed: self.closed, ..self.whole() };
+        for (room, now) in free.rooms.iter_mut().zip(&self.rooms) {
+            let lasting = |obstacle: &Obstacle| !matches!(obstacle, Obstacle::InUse | Obstacle::Locked);
+            (room.paused, room.obstacle) = (now.paused, now.obstacle.filter(lasting));
+        }
+        free
+    }
+
+    /// The machine with its faults repaired: reached, in no quarantine, all GPUs readable. Runs, other users and pauses stay.
+    pub fn repaired(&self) -> Free {
+        let mut free = self.clone();
+        free.closed = free.closed.filter(|closed| *closed == Closed::Paused);
+        for room in &mut free.rooms {
+            room.obstacle = room.obstacle.filter(|obstacle| *obstacle != Obstacle::Unreadable);
+        }
+        free
+    }
+
+    /// Why the machine takes no job, if it takes none.
+    pub fn closed(&self) -> Option<Closed> {
+        self.closed
+    }
+
+    /// GPUs that cannot be read, and GPUs that are paused.
+    pub fn barred(&self) -> (GpuSet, GpuSet) {
+        let of =
+            |is_barred: fn(&Room) -> bool| self.rooms.iter().filter(move |room| is_barred(room)).map(|room| room.index);
+        (of(|room| room.obstacle == Some(Obstacle::Unreadable)).collect(), of(|room| room.paused).collect())
     }
 
     /// A run takes its lease. `job`: whose memory may have been read already.

@@ -23,6 +23,7 @@ pub mod reconcile;
 pub mod replay;
 pub mod request;
 pub mod run;
+pub mod standstill;
 mod streak;
 pub mod sweep;
 pub mod time;

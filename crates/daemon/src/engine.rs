@@ -17,6 +17,7 @@ mod results;
 mod revise;
 mod set_up;
 mod slurm;
+mod standstill;
 mod submit;
 mod sweep;
 mod tags;
@@ -62,6 +63,7 @@ use crate::trouble::Trouble;
 use crate::{clock, home};
 use gpus::Watched;
 use machines::Asked;
+use standstill::StandstillWatch;
 use turn::Turn;
 use unusable::Unusable;
 
@@ -153,6 +155,7 @@ struct Watch {
     unusable: Option<Unusable>,
     /// A reader of the database found it damaged, which a check of the whole confirmed.
     damage: Option<Problem>,
+    standstill: StandstillWatch,
 }
 
 impl Engine {
@@ -187,6 +190,7 @@ impl Engine {
             missing: BTreeSet::new(),
             unusable: None,
             damage: None,
+            standstill: StandstillWatch::start(&self.store),
         };
         self.log.write(&["Service started".into()]);
         self.teller.follow(&self.specs.config.notify, &self.world);
@@ -230,6 +234,7 @@ impl Engine {
         let is_time = self.world.next_wake().is_some_and(|at| at <= clock::now());
         is_time
             || self.is_turn_over()
+            || watch.standstill.is_due()
             || self.world.disk_full()
             || watch.finished_at.is_none_or(|at| at + LOOK_AGAIN <= clock::instant())
     }
@@ -274,14 +279,15 @@ impl Engine {
     /// How long nothing may come before there is something to do.
     fn patience(&self, watch: &Watch) -> Duration {
         let never = Duration::from_secs(3600);
+        let look = watch.standstill.left().unwrap_or(never);
         if let Some(unusable) = &watch.unusable {
-            return unusable.patience(never);
+            return unusable.patience(never).min(look);
         }
         let wake = self.world.next_wake().map_or(never, |at| at.since(clock::now()));
         let rest = watch.rest_until.map_or(never, |at| at.saturating_duration_since(clock::instant()));
         let idle = if self.store.is_tidy() { never } else { IDLE };
         let room = if self.world.disk_full() { DISK_AGAIN } else { never };
-        wake.min(rest).min(idle).min(room).min(self.turn_left().unwrap_or(never))
+        wake.min(rest).min(idle).min(room).min(look).min(self.turn_left().unwrap_or(never))
     }
 
     /// Applies one message to the World.
@@ -436,6 +442,7 @@ impl Engine {
         let began = Instant::now();
         turn.batch.events.extend(decide(&mut self.world, &self.specs.config.policy, clock::now()));
         self.metrics.decide.saw(began.elapsed());
+        self.look_for_standstill(&mut turn, watch);
         if !turn.batch.is_empty() || watch.tidied.len() >= TIDIED_TOGETHER {
             turn.batch.tidied = std::mem::take(&mut watch.tidied);
         }
@@ -448,6 +455,9 @@ impl Engine {
             && let Err(error) = self.commit(&turn.batch)
         {
             return self.fall_back(error, turn, watch);
+        }
+        if !turn.batch.is_empty() {
+            watch.standstill.committed();
         }
         for event in &turn.batch.events {
             watch.seen.event(event);

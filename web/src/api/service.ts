@@ -52,6 +52,15 @@ export interface Status {
   active: Job[]
   disk_free_bytes: number
   trouble?: Trouble
+  standstill?: Standstill
+}
+
+/** Jobs wait, and only a person can end the reasons. */
+export interface Standstill {
+  since: string
+  jobs: number
+  title: string
+  reasons: { text: string; hint: string }[]
 }
 
 export interface Machine {

@@ -11,6 +11,7 @@ use nexus_api::import::Watched;
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 use nexus_api::service::{Obstacle, Service, Status};
+use nexus_api::standstill::Blocker;
 use nexus_node::socket_folder;
 use rustix::fs::{Access, access, statvfs};
 use serde::Serialize;
@@ -82,6 +83,7 @@ pub async fn run(args: DoctorArgs, app: &App) -> Result<ExitCode, CliError> {
     checks.extend(models);
     checks.extend(watched.iter().filter_map(watch_check));
     checks.extend(service.as_ref().into_iter().flat_map(of_service).flatten());
+    checks.extend(status.as_ref().and_then(standstill_check));
     let bad = checks.iter().any(|finding| finding.level == Level::Bad);
     match args.json {
         true => app.ui.json(&Report { service, checks })?,
@@ -189,6 +191,14 @@ fn disk_check(home: &Home) -> Finding {
         NO_DISK_BYTES..LITTLE_DISK_BYTES => found(name, Level::Warn, says, mend),
         _ => found(name, Level::Ok, says, None),
     }
+}
+
+/// Only where jobs wait for a person.
+fn standstill_check(status: &Status) -> Option<Finding> {
+    let standstill = status.standstill.as_ref()?;
+    let all = |words: fn(&Blocker) -> &str| standstill.reasons.iter().map(words).collect::<Vec<_>>().join("; ");
+    let says = format!("{}: {}", standstill.title, all(|reason| &reason.text));
+    Some(found("queue", Level::Bad, says, Some(&all(|reason| &reason.hint))))
 }
 
 /// A watched file whose lines are not taken, or that others may write to on purpose. One that is not there yet may come.
@@ -358,6 +368,8 @@ fn nearest(path: &Path) -> &Path {
 
 #[cfg(test)]
 mod tests {
+    use nexus_api::standstill::{BlockReason, Standstill};
+
     use super::*;
     use crate::render::samples;
 
@@ -425,6 +437,24 @@ mod tests {
         gpu.obstacle = Some(Obstacle::Unreadable { error: "it fell off the bus".into() });
         let finding = gpu_check(Some(&samples::status(vec![gpu, samples::gpu(1)], vec![])));
         assert_eq!((finding.level, finding.says.as_str()), (Level::Bad, "2 GPUs, 1 cannot be read"));
+    }
+
+    #[test]
+    fn a_queue_that_stands_still_is_bad() {
+        let mut status = samples::status(vec![], vec![]);
+        assert_eq!(standstill_check(&status), None);
+        let reasons = vec![BlockReason::DiskFull, BlockReason::QueuePaused { after_failures: None }];
+        status.standstill = Some(Standstill::new(String::new(), 2, Some(600), reasons));
+        let finding = standstill_check(&status).unwrap();
+        assert_eq!(
+            (finding.level, finding.says.as_str(), finding.mend.as_deref()),
+            (
+                Level::Bad,
+                "the queue stands still: 2 jobs wait, and none has started for 10m: the disk with the files of nexus is full; \
+                 the queue is paused",
+                Some("make room; nexus gc shows what may go; nexus resume")
+            )
+        );
     }
 
     #[test]

@@ -200,6 +200,7 @@ pub fn status(gpus: Vec<Gpu>, active: Vec<Job>) -> Status {
         active,
         disk_free_bytes: 1 << 40,
         trouble: None,
+        standstill: None,
     }
 }
 

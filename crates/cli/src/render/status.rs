@@ -51,9 +51,21 @@ fn head(status: &Status, now: &Zoned, paint: Paint) -> Vec<String> {
 
 /// What a person has to mend before anything else counts.
 fn trouble(status: &Status, paint: Paint) -> Vec<String> {
-    let Some(trouble) = &status.trouble else { return vec![] };
+    let Some(trouble) = &status.trouble else { return standstill(status, paint) };
     let mut lines = vec![paint.error(&trouble.title)];
     lines.extend(trouble.why.iter().chain(&trouble.hint).map(|text| format!("  {text}")));
+    lines.push(String::new());
+    lines
+}
+
+/// Why jobs wait that only a person can let start.
+fn standstill(status: &Status, paint: Paint) -> Vec<String> {
+    let Some(standstill) = &status.standstill else { return vec![] };
+    let mut lines = vec![paint.error(&text::printable(&standstill.title))];
+    for reason in &standstill.reasons {
+        lines.push(format!("  {}", text::first_line(&reason.text)));
+        lines.push(format!("    {}", text::printable(&reason.hint)));
+    }
     lines.push(String::new());
     lines
 }
@@ -155,6 +167,7 @@ mod tests {
     use nexus_api::amount::GpuAmount;
     use nexus_api::problem::Problem;
     use nexus_api::service::Obstacle;
+    use nexus_api::standstill::{BlockReason, Standstill};
 
     use super::*;
     use crate::render::paint::PLAIN;
@@ -200,6 +213,25 @@ GPU 1 (RTX 3090, 24GB):
 the database is damaged: nexus takes no jobs and starts none
   /h/nexus.db: database disk image is malformed; running jobs go on, and their folders keep how they end
   nexus stop; nexus start --new-database   (there is no backup: begins empty, keeps the damaged file)
+
+Queue: 3 jobs pending [RUNNING]
+";
+        assert!(drawn(&seen).starts_with(expected), "{}", drawn(&seen));
+    }
+
+    #[test]
+    fn a_queue_that_stands_still_is_said_first() {
+        let mut seen = samples::status(vec![samples::gpu(0)], vec![]);
+        let error = Some("Driver/library version mismatch".into());
+        let unreadable = BlockReason::GpusUnreadable { machine: "local".into(), gpus: vec![0], error };
+        let reasons = vec![BlockReason::QueuePaused { after_failures: None }, unreadable];
+        seen.standstill = Some(Standstill::new("2024-10-24T15:30:15.123Z".into(), 3, Some(720), reasons));
+        let expected = "\
+the queue stands still: 3 jobs wait, and none has started for 12m
+  the queue is paused
+    nexus resume
+  GPU 0 cannot be read: Driver/library version mismatch
+    nvidia-smi must work; after an update of the driver the machine has to be restarted
 
 Queue: 3 jobs pending [RUNNING]
 ";

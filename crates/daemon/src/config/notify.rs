@@ -28,7 +28,7 @@ pub const KEYS: &[Key] = &[
     key(
         "notify",
         "on",
-        "[\"failure\", \"sweep-end\"]",
+        "[\"failure\", \"sweep-end\", \"blocked\"]",
         "or \"start\", \"end\", \"queue-empty\"; add --notify tells of a job anyway",
     )
     .of_config(

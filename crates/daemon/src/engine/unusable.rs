@@ -55,6 +55,7 @@ impl Engine {
     /// The commit failed: callers hear it, and what is on disk is the truth.
     pub(super) fn fall_back(&mut self, error: StoreError, turn: Turn, watch: &mut Watch) {
         let problem = error.problem();
+        watch.standstill.commit_failed(&problem);
         // A stop that failed did not happen either.
         let stopping = self.world.stopping() && !turn.batch.events.contains(&Event::Stopping);
         self.leaves_jobs &= stopping;
@@ -159,6 +160,12 @@ impl Engine {
         }
         if is_due {
             self.try_again(watch);
+        }
+        if watch.unusable.is_some() {
+            // What was told cannot be written down: a service that starts anew tells it once more.
+            let mut turn = Turn::default();
+            self.look_for_standstill(&mut turn, watch);
+            self.log.write(&turn.lines);
         }
     }
 

@@ -105,6 +105,7 @@ pub async fn status(State(app): State<Shared>, Asked(query): Asked<StatusQuery>)
         active: app.view(rows, false).await?,
         disk_free_bytes: home::disk_free(&app.home.dir).unwrap_or(0),
         trouble: app.trouble.get().map(Problem::told),
+        standstill: app.trouble.standstill(),
     }))
 }
 

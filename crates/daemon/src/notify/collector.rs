@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use nexus_api::jobs::State;
 use nexus_api::notify::{About, EndedSweep, FORMAT, Notice};
+use nexus_api::standstill::Standstill;
 use nexus_core::ids::{JobId, SweepId};
 
 use super::courier::Courier;
@@ -100,6 +101,7 @@ impl Collector {
             Heard::Ended(job) => self.of_job(job, false),
             Heard::SweepEnded(sweep) => self.of_sweep(sweep),
             Heard::QueueEmpty => Ok(self.of_queue()),
+            Heard::Blocked(standstill) => return self.tell_standstill(*standstill),
             Heard::Look => {
                 self.follow();
                 Ok(None)
@@ -120,6 +122,16 @@ impl Collector {
         self.due.get_or_insert_with(|| Instant::now() + digest);
         if self.collected.len() >= MOST_COLLECTED {
             self.due = Some(Instant::now());
+        }
+    }
+
+    /// At once, whatever is collected: idle GPUs are not left idle for the sake of a digest.
+    fn tell_standstill(&mut self, standstill: Standstill) {
+        if self.settings.tells(About::Blocked, false) {
+            let text = text::blocked(&standstill, &self.host);
+            let notice = Notice { standstill: Some(standstill), ..self.notice(About::Blocked, text) };
+            let notice = Arc::new(notice);
+            self.couriers.iter().for_each(|courier| courier.give(notice.clone()));
         }
     }
 
@@ -154,6 +166,7 @@ impl Collector {
             last_line: None,
             sweep: None,
             digest: None,
+            standstill: None,
         }
     }
 

@@ -2,16 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use nexus_api::standstill::Standstill;
 use nexus_core::event::Event;
 use nexus_core::ids::{JobId, SweepId};
 use nexus_core::world::World;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
     Started(JobId),
     Ended(JobId),
     SweepEnded(SweepId),
     QueueEmpty,
+    /// All of it is said here: while the queue stands still the database may be unreadable.
+    Blocked(Box<Standstill>),
     /// The settings are others.
     Look,
 }

@@ -38,7 +38,8 @@ pub fn body(webhook: &Webhook, notice: &Notice, template: Option<&Template>) -> 
 fn is_bad(notice: &Notice) -> bool {
     let failed = notice.digest.as_ref().is_some_and(|digest| digest.failed > 0);
     let in_sweep = notice.sweep.as_ref().is_some_and(|sweep| sweep.failed > 0);
-    notice.event == About::Failure || failed || in_sweep
+    let is_blocked = notice.digest.as_ref().is_some_and(|digest| digest.standstill.is_some());
+    matches!(notice.event, About::Failure | About::Blocked) || failed || in_sweep || is_blocked
 }
 
 /// The three that mean something there: `<!channel>` would call everybody.

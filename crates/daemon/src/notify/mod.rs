@@ -31,6 +31,7 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use nexus_api::notify::{About, Tried};
+use nexus_api::standstill::Standstill;
 use nexus_core::event::Event;
 use nexus_core::ids::SweepId;
 use nexus_core::world::World;
@@ -94,10 +95,18 @@ pub struct Teller {
 }
 
 impl Teller {
-    /// One who tells nobody, whatever the settings are.
+    /// One who keeps what he hears for a test.
     #[cfg(test)]
-    pub fn silent() -> Teller {
-        Teller { to: None, ear: None }
+    pub fn listening() -> (Teller, Told) {
+        let (to, inbox) = sync_channel(MOST_HEARD);
+        let desk = Arc::new(Desk {
+            settings: Mutex::default(),
+            lost: AtomicU64::new(0),
+            complain: Arc::new(|_| ()),
+            left: Mutex::new(None),
+            over: Condvar::new(),
+        });
+        (Teller { to: Some((to, desk)), ear: None }, Told(inbox))
     }
 
     /// These settings are in force from now on.
@@ -110,6 +119,14 @@ impl Teller {
         let _ = to.try_send(Heard::Look);
     }
 
+    /// The queue stands still.
+    pub fn tell_standstill(&mut self, standstill: Standstill) {
+        let (Some((to, desk)), Some(_)) = (&self.to, &self.ear) else { return };
+        if let Err(TrySendError::Full(_)) = to.try_send(Heard::Blocked(Box::new(standstill))) {
+            desk.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// Events that are on disk. `world` is as it is after them, `new` are sweeps that came with them.
     pub fn hear(&mut self, events: &[Event], new: impl Iterator<Item = SweepId>, world: &World) {
         let (Some((to, desk)), Some(ear)) = (&self.to, &mut self.ear) else { return };
@@ -118,6 +135,19 @@ impl Teller {
                 desk.lost.fetch_add(1, Ordering::Relaxed);
             }
         }
+    }
+}
+
+/// What a [`Teller`] passed on in a test.
+#[cfg(test)]
+pub struct Told(std::sync::mpsc::Receiver<Heard>);
+
+#[cfg(test)]
+impl Told {
+    /// Of queues that stand still, since the last call.
+    pub fn standstills(&self) -> Vec<Standstill> {
+        let standstill = |heard| if let Heard::Blocked(standstill) = heard { Some(*standstill) } else { None };
+        self.0.try_iter().filter_map(standstill).collect()
     }
 }
 

@@ -19,6 +19,7 @@ pub fn test(host: &str) -> Notice {
         last_line: None,
         sweep: None,
         digest: None,
+        standstill: None,
     }
 }
 

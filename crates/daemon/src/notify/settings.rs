@@ -21,7 +21,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        let on = vec![About::Failure, About::SweepEnd];
+        let on = vec![About::Failure, About::SweepEnd, About::Blocked];
         Settings { webhooks: vec![], command: None, on, digest: None, template: None }
     }
 }
@@ -36,7 +36,7 @@ impl Settings {
     pub fn tells(&self, about: About, asked: bool) -> bool {
         let on = |about| self.on.contains(&about);
         match about {
-            About::Start | About::QueueEmpty => on(about),
+            About::Start | About::QueueEmpty | About::Blocked => on(about),
             About::End | About::SweepEnd => asked || on(about),
             // An end is one in whichever way.
             About::Failure => asked || on(About::Failure) || on(About::End),

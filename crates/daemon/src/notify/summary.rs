@@ -35,6 +35,7 @@ pub fn joined(notices: &[Arc<Notice>], now: Time) -> Option<Arc<Notice>> {
         last_line: None,
         sweep: None,
         digest: Some(digest),
+        standstill: None,
     }))
 }
 
@@ -47,6 +48,7 @@ fn add(digest: &mut Digest, notice: &Notice) {
         digest.failures.extend(inner.failures.iter().cloned());
         digest.sweeps.extend(inner.sweeps.iter().cloned());
         digest.queue_empty = inner.queue_empty;
+        digest.standstill = inner.standstill.clone().or(digest.standstill.take());
     }
     // What came after the queue was empty is no part of it.
     digest.queue_empty = match notice.event {
@@ -55,6 +57,7 @@ fn add(digest: &mut Digest, notice: &Notice) {
         _ => digest.queue_empty,
     };
     digest.sweeps.extend(notice.sweep.clone());
+    digest.standstill = notice.standstill.clone().or(digest.standstill.take());
     let Some(job) = &notice.job else { return digest.failures.truncate(NAMED) };
     match (notice.event, job.state) {
         (About::Start, _) => digest.started += 1,

@@ -4,6 +4,7 @@
 //! is one name and nothing else becomes what that is: a number stays one, and what is unknown is null.
 
 use nexus_api::notify::{About, Digest, EndedSweep, FORMAT, Notice};
+use nexus_api::standstill::Standstill;
 use serde_json::{Map, Value};
 
 use super::sample;
@@ -61,6 +62,7 @@ fn known() -> Notice {
             killed: 0,
         }),
         digest: Some(Digest::default()),
+        standstill: Some(Standstill::new(String::new(), 0, None, vec![])),
     }
 }
 

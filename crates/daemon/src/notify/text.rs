@@ -2,12 +2,16 @@
 
 use nexus_api::jobs::{Job, State};
 use nexus_api::notify::{Digest, EndedSweep, FailedJob};
+use nexus_api::standstill::Standstill;
 use nexus_api::values;
 
 use super::form::shortened;
 
 /// Letters of a command, and of a line that a job printed. What is left out is in the job's own fields.
 const LETTERS: usize = 300;
+
+/// Reasons of a standstill that are named; the rest is counted.
+const REASONS: usize = 5;
 
 /// Of each failure in a digest.
 const FEW_LETTERS: usize = 100;
@@ -40,6 +44,18 @@ pub fn queue_empty(host: &str) -> String {
     format!("[{host}] the queue is empty: nothing runs, and nothing waits")
 }
 
+/// Every reason, with what to type.
+pub fn blocked(standstill: &Standstill, host: &str) -> String {
+    format!("[{host}] {}{}", standstill.title, reasons(standstill))
+}
+
+fn reasons(standstill: &Standstill) -> String {
+    let named = standstill.reasons.iter().take(REASONS).map(|it| format!("\n{}\n  {}", it.text, it.hint));
+    let more = standstill.reasons.len().saturating_sub(REASONS);
+    let more = (more > 0).then(|| format!("\nand {more} more: nexus doctor"));
+    named.chain(more).collect()
+}
+
 /// `since`: by the clock of this machine.
 pub fn digest(digest: &Digest, since: &str, host: &str) -> String {
     let started = if digest.started > 0 { format!("{} started, ", digest.started) } else { String::new() };
@@ -55,6 +71,9 @@ pub fn digest(digest: &Digest, since: &str, host: &str) -> String {
     let more = digest.failed.saturating_sub(digest.failures.len() as u64);
     if more > 0 {
         text.push_str(&format!("\nand {more} more failed"));
+    }
+    if let Some(standstill) = &digest.standstill {
+        text.push_str(&format!("\n{}{}", standstill.title, reasons(standstill)));
     }
     if digest.queue_empty {
         text.push_str("\nthe queue is empty");

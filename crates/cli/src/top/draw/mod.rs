@@ -106,6 +106,9 @@ fn head(sight: &Sight, area: Rect, buffer: &mut Buffer) {
         None if !known.away => say("reading …".into(), look.faint()),
         None => {}
         Some(status) => {
+            if let Some(standstill) = &status.standstill {
+                say(printable(&standstill.title), look.alarm());
+            }
             if status.disk_free_bytes < LITTLE_DISK_BYTES {
                 say(format!("only {}MB of disk free, make room", status.disk_free_bytes >> 20), look.error());
             }

@@ -1,5 +1,6 @@
 //! Notices, told to real servers on this machine and to a real command.
 
+mod blocked;
 mod server;
 
 use std::time::{Duration, Instant};

@@ -30,7 +30,7 @@ const TOKEN: &str = "Over TCP: the token is in `web.token` in the home of nexus.
 
 /// Answers in which what is unknown is null, and never absent, but for these fields.
 const NEVER_ABSENT: [(&str, &[&str]); 4] =
-    [("Job", &["expected"]), ("Run", &[]), ("Sweep", &[]), ("Status", &["trouble"])];
+    [("Job", &["expected"]), ("Run", &[]), ("Sweep", &[]), ("Status", &["standstill", "trouble"])];
 
 /// Made once: it is the same for as long as the service runs.
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(document().to_string()));
