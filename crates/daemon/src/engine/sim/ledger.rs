@@ -127,6 +127,12 @@ impl Ledger {
         there.for_each(|entry| entry.abandoned = true);
     }
 
+    /// GPUs of a machine that processes are on.
+    pub fn busy_gpus(&self, machine: MachineId) -> usize {
+        let alive = self.runs.values().filter(|entry| entry.began && entry.ended.is_none() && !entry.abandoned);
+        alive.filter(|entry| entry.machine == machine).map(|entry| entry.gpus.len()).sum()
+    }
+
     pub fn living(&self) -> usize {
         self.runs.values().filter(|entry| entry.began && entry.ended.is_none() && !entry.abandoned).count()
     }

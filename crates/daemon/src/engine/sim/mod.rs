@@ -56,6 +56,33 @@ fn a_damaged_database_is_left_alone_until_a_copy_takes_its_place() {
     }
 }
 
+/// Four days of one seed in long steps; with NEXUS_TEST_LONG 30 days in steps of minutes, of as many seeds as NEXUS_SIM_SEEDS says,
+/// 20 else.
+#[test]
+fn a_month_leaves_no_job_and_no_idle_hour_untold() {
+    let is_long = std::env::var_os("NEXUS_TEST_LONG").is_some();
+    let (days, step_minutes, seeds) =
+        if is_long { (30, 3, number("NEXUS_SIM_SEEDS").unwrap_or(20)) } else { (4, 12, 1) };
+    let seeds = match number("NEXUS_SIM_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 1..1 + seeds,
+    };
+    for seed in seeds {
+        let told = std::env::var_os("NEXUS_SIM_SEED").is_some();
+        let mut story = Story::begin(seed, told);
+        let outcome = catch_unwind(AssertUnwindSafe(|| story.lives(days, step_minutes)));
+        pretend::clear();
+        match outcome {
+            Ok(told) => println!("seed {seed}: {told:?} {:?}", story.counts),
+            Err(broken) => {
+                let trace = story.trace.take().unwrap_or_default();
+                let end = &trace[trace.len().saturating_sub(400)..];
+                panic!("{}\n\nNEXUS_SIM_SEED={seed}: {}", end.join("\n"), words_of(&*broken));
+            }
+        }
+    }
+}
+
 #[test]
 fn a_seed_tells_one_story() {
     let told = |seed| play(seed, true).map(|(trace, _)| trace);

@@ -16,7 +16,7 @@ use nexus_testkit::Chance;
 
 use super::cluster::{self, Said, Truth};
 use super::ledger::Ledger;
-use super::said::{ended_report, hello, natural_end, reading};
+use super::said::{GpuTrouble, ended_report, hello, natural_end, reading};
 use super::site::PretendSite;
 use crate::backend::Simulated;
 use crate::backend::ssh::trouble::Trouble;
@@ -93,6 +93,10 @@ pub struct Park {
     orders: Vec<(Time, MachineId, Order)>,
     reports: Vec<(Time, MachineId, Report)>,
     next_pid: u32,
+    /// Processes live for so long at most, by chance one of these; in milliseconds.
+    pub lives: Vec<u64>,
+    /// GPUs of machines whose nodes read them: what is wrong with them.
+    pub gpu_trouble: GpuTrouble,
     /// What machines did and said, if it is to be told.
     pub told: Vec<String>,
 }
@@ -155,6 +159,8 @@ impl Park {
             orders: Vec::new(),
             reports: Vec::new(),
             next_pid: 100,
+            lives: vec![1, 500, 5_000, 60_000],
+            gpu_trouble: GpuTrouble::None,
             told: Vec::new(),
         }
     }
@@ -312,7 +318,7 @@ impl Park {
             let Some(line) = &host.line else { continue };
             if self.chance.one_in(if host.is_up { 2 } else { 4 }) {
                 self.told.push(format!("{machine:?} tells its GPUs, and is up: {}", host.is_up));
-                line(News::Gpus(reading()));
+                line(News::Gpus(reading(self.gpu_trouble)));
             }
         }
     }
@@ -406,7 +412,7 @@ impl Park {
         let gpus = gpus.split(',').filter(|part| !part.is_empty()).map(|part| part.parse().expect("a number"));
         self.ledger.begins(run, machine, gpus.collect(), text);
         self.next_pid += 1;
-        let longest = self.chance.pick(&[1, 500, 5_000, 60_000]);
+        let longest = self.chance.pick(&self.lives);
         let stands_still = self.faults && spec.time_limit_ms.is_some() && self.chance.one_in(3);
         let terms = RunTerms { run, time_limit_ms: spec.time_limit_ms, grace_ms: spec.grace_ms };
         let life = Life {

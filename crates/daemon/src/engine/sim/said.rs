@@ -48,16 +48,32 @@ pub fn ended_report(run: RunId, life: &Life) -> Report {
     Report::Ended { run, record }
 }
 
+/// What is wrong with GPUs that are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GpuTrouble {
+    None,
+    /// The second one.
+    Lost,
+    /// The driver's library was replaced under it.
+    Mismatch,
+}
+
 /// Of a machine with two GPUs.
-pub fn reading() -> Reading {
+pub fn reading(trouble: GpuTrouble) -> Reading {
+    let mismatch = (trouble == GpuTrouble::Mismatch).then(|| "Driver/library version mismatch".to_string());
+    let state = |index| match (&mismatch, trouble) {
+        (Some(error), _) => GpuState::Unreadable { error: error.clone() },
+        (None, GpuTrouble::Lost) if index == 1 => GpuState::Unreadable { error: "GPU is lost".into() },
+        _ => GpuState::Read(Vitals::default()),
+    };
     let gpu = |index: u16| GpuSeen {
         index,
         uuid: format!("GPU-{index}"),
         name: "a GPU".into(),
         memory_mib: 24 << 10,
-        state: GpuState::Read(Vitals::default()),
+        state: state(index),
     };
-    Reading { gpus: vec![gpu(0), gpu(1)], source: Some(Source::Nvml), ..Reading::default() }
+    Reading { gpus: vec![gpu(0), gpu(1)], source: Some(Source::Nvml), error: mismatch.clone(), ..Reading::default() }
 }
 
 pub fn hello(machine: MachineId) -> Hello {

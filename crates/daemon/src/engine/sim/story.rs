@@ -1,6 +1,7 @@
 //! One seed's story: a service that begins, serves and dies over and over, and everything that befalls it.
 
 mod damage;
+mod month;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -31,7 +32,7 @@ use crate::ids::IdMaker;
 use crate::launch::RunSpecs;
 use crate::metrics::Metrics;
 use crate::mirrors::Mirrors;
-use crate::notify::Teller;
+use crate::notify::{Teller, Told};
 use crate::pool::{LineState, Lines, Member, Pool};
 use crate::pretend;
 use crate::readings::Readings;
@@ -73,6 +74,13 @@ pub struct Story {
     /// What happened, line by line, if it is to be told.
     pub trace: Option<Vec<String>>,
     pub counts: Counts,
+    config: Config,
+    /// What the service of now told of a queue that stands still.
+    told: Option<Told>,
+    /// Turns between two comparisons of the disk with the ledger.
+    compares_every: u64,
+    /// The service dies by itself so many times less often than once in 25 turns.
+    dies_rarer: u64,
     _folder: TempDir,
 }
 
@@ -114,6 +122,10 @@ impl Story {
             home,
             trace: told.then(Vec::new),
             counts: Counts::default(),
+            config: Config::default(),
+            told: None,
+            compares_every: 1,
+            dies_rarer: 1,
             _folder: folder,
         }
     }
@@ -264,7 +276,9 @@ impl Story {
             cluster: None,
             poll: None,
         };
-        let config = Config::default();
+        let config = self.config.clone();
+        let (teller, told) = Teller::listening();
+        self.told = Some(told);
         let mut calls = Calls::new(&self.home, "sim".into(), outbox.clone(), &config);
         let park = self.park.clone();
         calls.simulated = Some(Arc::new(move |row, line| {
@@ -292,7 +306,7 @@ impl Story {
             leaves_jobs: false,
             variables: store.variables_set().expect("a database that can be read"),
             remnants,
-            teller: Teller::silent(),
+            teller,
             trouble: Arc::default(),
             store,
         };
@@ -319,7 +333,7 @@ impl Story {
 
     /// By chance: the service is killed between two of the effects of this turn.
     fn may_die(&mut self) {
-        let dies_in = (self.park().faults && self.chance.one_in(25)).then(|| self.chance.below(4));
+        let dies_in = (self.park().faults && self.chance.one_in(25 * self.dies_rarer)).then(|| self.chance.below(4));
         self.park().dies_in = dies_in;
     }
 
@@ -335,7 +349,8 @@ impl Story {
             pending.push(waits);
         }
         self.may_die();
-        let torn = (self.park().faults && self.chance.one_in(40)).then(|| Files::read(&self.home.database()));
+        let torn = (self.park().faults && self.chance.one_in(40 * self.dies_rarer))
+            .then(|| Files::read(&self.home.database()));
         if torn.is_some() {
             self.park().dies_in = Some(0);
         }
@@ -352,9 +367,14 @@ impl Story {
             return self.is_gone(engine, killed, torn);
         }
         self.park().dies_in = None;
-        self.look(engine.store.db());
+        let is_compared = self.counts.turns.is_multiple_of(self.compares_every);
+        if is_compared || !pending.is_empty() {
+            self.look(engine.store.db());
+        }
         self.hear(pending);
-        self.compare();
+        if is_compared {
+            self.compare();
+        }
         match engine.is_over() {
             true => {
                 self.note(format_args!("the service ends"));

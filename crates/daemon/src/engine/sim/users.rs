@@ -122,6 +122,15 @@ impl Users {
         What::Submit(Submission { key: None, specs: vec![spec] })
     }
 
+    /// A job with so many GPUs that waits for nothing; and its command.
+    pub fn gpu_job(&mut self, gpus: u16) -> (What, String) {
+        self.sent += 1;
+        let text = format!("train {}", self.sent);
+        let mut spec = JobSpec::new(Text::Shell(text.clone()), "/".into());
+        spec.request = JobRequest { gpus: Some(GpuAmount::whole(gpus)), ..JobRequest::default() };
+        (What::Submit(Submission { key: None, specs: vec![spec] }), text)
+    }
+
     fn submit(&mut self, rows: &[Row], chance: &mut Chance) -> What {
         if !self.unanswered.is_empty() && chance.one_in(2) {
             let again = self.unanswered.swap_remove(0);
