@@ -43,6 +43,10 @@ class Absent(Exception):
     """Nobody listens: nothing was sent."""
 
 
+class Foreign(OSError):
+    """Another user listens: whoever starts a service makes a socket of his own."""
+
+
 class Connection(http.client.HTTPConnection):
     """A connection to a service of one's own."""
 
@@ -58,7 +62,7 @@ class Connection(http.client.HTTPConnection):
             try:
                 sock.connect(path)
                 _check_owner(sock, path)
-            except (FileNotFoundError, ConnectionError, NotADirectoryError) as error:
+            except (FileNotFoundError, ConnectionError, NotADirectoryError, Foreign) as error:
                 sock.close()
                 reason = error
             except BaseException:
@@ -75,7 +79,7 @@ def _check_owner(sock: socket.socket, path: str) -> None:
     told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _pid, owner, _group = struct.unpack("3i", told)
     if owner != os.geteuid():
-        raise NexusError(f"the socket {path} belongs to another user")
+        raise Foreign(f"the socket {path} belongs to another user")
 
 
 class Http:

@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 /// A socket path must fit into 108 bytes; some are kept for names beside it.
 const LONGEST_SOCKET_PATH: usize = 100;
 
+/// Held by the service; has its pid and its socket, a line each.
+pub const LOCK_FILE: &str = "service.lock";
+
 /// In bytes: a folder of nexus and a socket must fit behind it.
 const LONGEST_RUNTIME_DIR: usize = 60;
 
@@ -98,7 +101,7 @@ impl Home {
 
     /// Held by the one service of this home for its life.
     pub fn lock(&self) -> PathBuf {
-        self.dir.join("service.lock")
+        self.dir.join(LOCK_FILE)
     }
 
     /// Folder of the sockets; 0700, made by the service.

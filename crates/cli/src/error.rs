@@ -2,9 +2,10 @@
 
 use std::error::Error;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nexus_api::problem::Problem;
+use nexus_node::lock_holder::{self, Signature};
 
 /// Exit codes scripts may rely on.
 pub mod code {
@@ -94,9 +95,7 @@ impl CliError {
     pub fn told(&self) -> Told {
         let error = self.to_string();
         match self {
-            CliError::NoService { home } => {
-                Told { error, why: Some(format!("nobody answers in {}", home.display())), hint: hint("nexus start") }
-            }
+            CliError::NoService { home } => no_service(error, home),
             CliError::Problem(problem) => Told { error: problem.title(), why: problem.why(), hint: problem.hint() },
             CliError::Usage { usage, .. } | CliError::File(usage) => {
                 Told { error, why: None, hint: usage.hint.clone() }
@@ -119,6 +118,19 @@ impl CliError {
             CliError::Io { source, .. } => Told { error, why: Some(source.to_string()), hint: None },
             CliError::OutputClosed => Told { error, why: None, hint: None },
         }
+    }
+}
+
+/// A service whose socket is gone holds the lock of the home all the same.
+fn no_service(error: String, home: &Path) -> Told {
+    let Some(holder) = lock_holder::holder(home) else {
+        return Told { error, why: Some(format!("nobody answers in {}", home.display())), hint: hint("nexus start") };
+    };
+    let Signature { pid, socket } = &holder.signature;
+    Told {
+        error: "the service cannot be reached".into(),
+        why: Some(format!("it runs (pid {pid}), and nobody answers on {}", socket.display())),
+        hint: hint("nexus stop ends it, its jobs go on; then nexus start"),
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
+use nexus_node::lock_holder::{self, Signature};
 use nexus_node::{own_file, run_file, socket_folder, sockets};
 use rustix::fs::FlockOperation;
 
@@ -28,12 +29,24 @@ impl HomeLock {
         self.file.try_clone()
     }
 
-    /// Writes down who holds it and where that one listens: a client whose environment leads it elsewhere
-    /// finds the service all the same.
+    /// To write into the file of the lock, without a hold on the lock.
+    pub fn signer(home: &Home) -> std::io::Result<Signer> {
+        Ok(Signer { file: own_file::open_to_write(&home.lock())? })
+    }
+}
+
+/// Writes down who holds the lock and where that one listens.
+pub struct Signer {
+    file: File,
+}
+
+impl Signer {
+    /// A client whose environment leads it elsewhere finds the service by this.
     pub fn sign(&self, socket: &Path) {
         let text = format!("{}\n{}\n", std::process::id(), socket.display());
-        // Only a help: the lock itself is what counts.
-        let _ = self.file.set_len(0).and_then(|()| self.file.write_all_at(text.as_bytes(), 0));
+        // Only a help: the lock itself is what counts. Whoever reads between the two has whole lines.
+        let written = self.file.write_all_at(text.as_bytes(), 0);
+        let _ = written.and_then(|()| self.file.set_len(text.len() as u64));
     }
 }
 
@@ -51,21 +64,39 @@ pub fn claim(home: &Home) -> Result<Option<HomeLock>, Problem> {
             Err(rustix::io::Errno::WOULDBLOCK) if is_answered(home) => return Ok(None),
             Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(LOCK_AGAIN),
             Err(rustix::io::Errno::WOULDBLOCK) => {
-                let holder = own_file::read_text(&home.lock(), MAX_LOCK_BYTES).unwrap_or_default();
-                let pid = holder.lines().next().unwrap_or("unknown");
-                let error = format!("{} is held by process {pid}, which does not answer", home.lock().display());
-                return Err(Problem::NotStarted { error });
+                return Err(Problem::NotStarted { error: held(home) });
             }
             Err(error) => return Err(unusable(&home.dir, error.into())),
         }
     }
 }
 
-/// Whether a service of this user listens. One with more clients than it can take does too.
+/// Whether a service of this user listens, where this environment leads or where it says itself. One with more clients than it
+/// can take does too.
 fn is_answered(home: &Home) -> bool {
-    match sockets::connect(&home.socket()) {
+    let signed = lock_holder::signature(&home.dir).map(|signature| signature.socket);
+    [home.socket()].into_iter().chain(signed).any(|socket| match sockets::connect(&socket) {
         Ok(_) => true,
         Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
+    })
+}
+
+/// Who has the lock that nobody answers for.
+fn held(home: &Home) -> String {
+    let lock = home.lock();
+    match lock_holder::holder(&home.dir) {
+        Some(holder) => {
+            let Signature { pid, socket } = &holder.signature;
+            let (lock, socket) = (lock.display(), socket.display());
+            format!(
+                "a service (pid {pid}) holds {lock} and does not answer on {socket}; nexus stop ends it, its jobs go on"
+            )
+        }
+        None => {
+            let text = own_file::read_text(&lock, MAX_LOCK_BYTES).unwrap_or_default();
+            let pid = text.lines().next().unwrap_or("unknown");
+            format!("{} is held by process {pid}, which does not answer", lock.display())
+        }
     }
 }
 

@@ -31,6 +31,7 @@ mod models;
 mod names;
 mod narrate;
 mod notify;
+mod open_sockets;
 mod own_env;
 mod panics;
 mod pool;

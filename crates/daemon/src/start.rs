@@ -15,11 +15,13 @@ use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 use nexus_api::service::StartReport;
 use nexus_core::apply::Command;
-use nexus_node::{Containment, Node, NodeConfig, Report as NodeReport, cgroup, sockets, system_file, threads, turns};
+use nexus_node::{
+    Containment, Node, NodeConfig, Report as NodeReport, ReportsPlace, cgroup, sockets, system_file, threads, turns,
+};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::net::UnixListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::oneshot;
 
 use crate::config::{Config, ConfigFile, Overrides, Settings};
@@ -36,6 +38,7 @@ use crate::metrics::Metrics;
 use crate::mirrors::Mirrors;
 use crate::models::Source;
 use crate::notify::{self, Notices, Teller};
+use crate::open_sockets::OpenSockets;
 use crate::pool::{Lines, Member, Pool};
 use crate::queue_edit::FileNotes;
 use crate::readings::Readings;
@@ -126,6 +129,7 @@ struct Parts {
     copier: Copier,
     lines: Arc<Lines>,
     notices: Arc<Notices>,
+    reports: ReportsPlace,
 }
 
 /// Where screen sessions are if screen's own folder cannot be used: their sockets need a short path as well.
@@ -166,7 +170,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     let lines = Arc::new(Lines::new(open_mirrors(to_engine.clone())?));
     let names = store.names().map_err(|error| error.problem())?;
     let copier = open_copier(to_engine.clone())?;
-    let (containment, memory_limits) = contained(&node);
+    let ((containment, memory_limits), reports) = (contained(&node), node.reports());
     let pool = Pool::new(Member::own(node, Gpus::new(simulated)), names);
     let (session, jobs_file) = (config.session, config.jobs_file.clone().unwrap_or_else(|| home.default_jobs_file()));
     let (events, readings) = (Arc::new(Events::new(clock::now())), Arc::new(Readings::new()));
@@ -213,6 +217,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
         copier,
         lines,
         notices: Arc::new(notices),
+        reports,
     })
 }
 
@@ -357,23 +362,22 @@ fn last_words(log: &Path, lines: &[Line]) {
 }
 
 fn serve(runtime: Runtime, home: Home, parts: Parts, lock: HomeLock, web_socket: Option<TcpListener>) -> ExitCode {
-    let notices = parts.notices.clone();
-    let code = runtime.block_on(serve_until_stopped(&home, parts, &lock, web_socket));
+    let (notices, folder) = (parts.notices.clone(), parts.engine.calls.controls.clone());
+    let code = runtime.block_on(serve_until_stopped(&home, parts, web_socket));
     let untold: Vec<Line> = notices.end().into_iter().map(Line::warn).collect();
     last_words(&home.service_log(), &untold);
     // Open connections (followers) must not hold the service back.
     runtime.shutdown_background();
-    let _ = std::fs::remove_file(home.socket());
+    let _ = std::fs::remove_file(folder.path().join(home.socket().file_name().unwrap_or_default()));
     drop(lock);
     code
 }
 
-async fn serve_until_stopped(home: &Home, parts: Parts, lock: &HomeLock, web_socket: Option<TcpListener>) -> ExitCode {
-    let listener = match listen(home) {
+async fn serve_until_stopped(home: &Home, parts: Parts, web_socket: Option<TcpListener>) -> ExitCode {
+    let listener = match listen(home, &parts) {
         Ok(listener) => listener,
         Err(problem) => return say(&StartReport::Failed { problem }, ExitCode::FAILURE),
     };
-    lock.sign(&home.socket());
     let readers = Readers::new(&home.database());
     let state_file = StateFile::keep(parts.reload.state_file(), readers, parts.to_engine.clone(), parts.events.clone());
     let (screen, notes) = (Arc::new(ServiceScreen::new(screens_dir(home))), Arc::new(FileNotes::default()));
@@ -486,15 +490,25 @@ fn engine_thread(engine: Engine) -> Result<oneshot::Receiver<View>, Problem> {
     started.map(|_| ended).map_err(|error| Problem::NotStarted { error: format!("failed to start a thread: {error}") })
 }
 
-fn listen(home: &Home) -> Result<OwnerOnly, Problem> {
+fn listen(home: &Home, parts: &Parts) -> Result<OwnerOnly, Problem> {
     let path = home.socket();
     let fail = |error: std::io::Error| Problem::HomeUnusable {
         path: path.display().to_string(),
         error: format!("the socket cannot be made: {error}"),
     };
     // One that is there was left by a service that was killed: the lock is ours.
-    let listener = sockets::listen_at(&path).and_then(UnixListener::from_std).map_err(fail)?;
-    Ok(OwnerOnly { listener })
+    let listener = sockets::listen_at(&path).map_err(fail)?;
+    let signer = HomeLock::signer(home).map_err(fail)?;
+    signer.sign(&path);
+    let (moved, here) = unbounded_channel();
+    let (home, reports, engine) = (home.clone(), parts.reports.clone(), parts.to_engine.clone());
+    let open = OpenSockets { home, folder: parts.engine.calls.controls.clone(), reports, moved, signer, engine };
+    if let Err(error) = open.keep() {
+        let line = Line::warn(format!("Sockets are not watched: {error}; if they vanish nexus stop ends the service"));
+        // The engine is not running yet, and holds the other end.
+        let _ = parts.to_engine.send(Message::Log(vec![line]));
+    }
+    OwnerOnly::new(listener, here).map_err(fail)
 }
 
 /// Without a session the service does its work all the same.

@@ -250,6 +250,7 @@ impl Keeper {
                     self.report(Report::Lost { run, error });
                 }
                 Request::Terms(runs) => self.know_terms(runs),
+                Request::Listen { listener, path } => self.reports.move_to(listener, path),
                 Request::Emptied { run } => self.emptied(run),
                 Request::Replaced { run, record } => self.ended(run, *record),
                 Request::Close => self.closed = true,

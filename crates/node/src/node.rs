@@ -4,9 +4,9 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, atomic::AtomicBool, atomic::Ordering};
+use std::sync::{Arc, Mutex, atomic::AtomicBool, atomic::Ordering};
 use std::thread::JoinHandle;
 
 use nexus_api::run_dir::RunSpec;
@@ -19,6 +19,7 @@ use crate::keeper::{Keeper, Parts};
 use crate::launch::Launcher;
 use crate::listeners::{Listener, Listeners};
 use crate::reports::{Next, Reports, tell};
+use crate::sockets;
 use crate::threads;
 use crate::tidy::{How, Tidier, Tidying};
 use crate::turns;
@@ -44,12 +45,42 @@ pub struct Node {
     /// Shims that may be told of runs.
     listeners: Arc<Listeners>,
     tidier: Tidier,
-    /// Where shims report.
-    reports: PathBuf,
+    reports: ReportsPlace,
     /// See [`NodeConfig`].
     guard: Option<Arc<File>>,
     containment: Containment,
     keeper: Option<JoinHandle<()>>,
+}
+
+/// Where shims report.
+#[derive(Clone)]
+pub struct ReportsPlace {
+    mailbox: Mailbox,
+    /// None once the node is closed.
+    path: Arc<Mutex<Option<PathBuf>>>,
+}
+
+impl ReportsPlace {
+    /// Listens there from now on, whatever became of the socket before. Runs that were started with that are told of by their
+    /// directories.
+    pub fn listen_at(&self, path: &Path) -> io::Result<()> {
+        let mut current = self.path.lock().expect("a plain value");
+        if current.is_none() {
+            return Err(io::Error::other("the node is closed"));
+        }
+        let listener = sockets::listen_for_packets(path)?;
+        self.mailbox.post(Request::Listen { listener, path: path.to_owned() });
+        *current = Some(path.to_owned());
+        Ok(())
+    }
+
+    fn path(&self) -> PathBuf {
+        self.path.lock().expect("a plain value").clone().unwrap_or_default()
+    }
+
+    fn close(&self) {
+        *self.path.lock().expect("a plain value") = None;
+    }
 }
 
 impl Node {
@@ -71,7 +102,8 @@ impl Node {
         let (sender, requests) = channel();
         let mailbox = Mailbox { sender, wake: Arc::new(wake), closed: Arc::new(AtomicBool::new(false)) };
         let listeners = Arc::new(Listeners::default());
-        let (reports_at, guard) = (config.reports.clone(), config.guard.clone());
+        let path = Arc::new(Mutex::new(Some(config.reports.clone())));
+        let (reports_at, guard) = (ReportsPlace { mailbox: mailbox.clone(), path }, config.guard.clone());
         let parts = Parts {
             config,
             listeners: listeners.clone(),
@@ -139,7 +171,7 @@ impl Node {
 
     /// Adds what the node alone knows.
     fn complete(&self, spec: &mut RunSpec) {
-        spec.reports.clone_from(&self.reports);
+        spec.reports = self.reports.path();
         spec.cgroup_base = match &self.containment {
             Containment::Cgroup(base) => Some(base.clone()),
             Containment::Session => None,
@@ -183,6 +215,11 @@ impl Node {
         }
     }
 
+    /// To be told where shims report, should the socket vanish.
+    pub fn reports(&self) -> ReportsPlace {
+        self.reports.clone()
+    }
+
     /// How the processes of a run are kept together here.
     pub fn containment(&self) -> Containment {
         self.containment.clone()
@@ -192,6 +229,8 @@ impl Node {
 impl Drop for Node {
     /// Jobs and their shims go on; the launcher ends.
     fn drop(&mut self) {
+        // Its socket is removed now, and not made again.
+        self.reports.close();
         self.mailbox.closed.store(true, Ordering::Relaxed);
         self.mailbox.post(Request::Close);
         if let Some(keeper) = self.keeper.take() {

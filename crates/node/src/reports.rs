@@ -59,6 +59,11 @@ impl Reports {
         Ok(Reports { path: path.to_owned(), listener, lines: Vec::new(), next: 0, buffer: vec![0; MESSAGE_BYTES] })
     }
 
+    /// Goes on at another socket. Lines that are open stay.
+    pub fn move_to(&mut self, listener: OwnedFd, path: PathBuf) {
+        (self.listener, self.path) = (listener, path);
+    }
+
     /// What to poll for input: the lines, and last where new ones come from.
     pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.lines.iter().map(|(_, socket)| socket.as_fd()).chain([self.listener.as_fd()])

@@ -14,6 +14,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use nexus_api::paths::{Home, SocketPlace, fingerprint};
 use rustix::process::geteuid;
@@ -53,6 +54,24 @@ pub enum Unfit {
     Open(PathBuf, u32),
     #[error("{}: {error}", path.display())]
     Unreadable { path: PathBuf, error: String },
+}
+
+/// The folder of a service's sockets now. It may be another after the one before has vanished.
+#[derive(Clone, Debug)]
+pub struct CurrentFolder(Arc<Mutex<PathBuf>>);
+
+impl CurrentFolder {
+    pub fn new(folder: &Path) -> CurrentFolder {
+        CurrentFolder(Arc::new(Mutex::new(folder.to_owned())))
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.0.lock().expect("a plain value").clone()
+    }
+
+    pub fn set(&self, folder: &Path) {
+        *self.0.lock().expect("a plain value") = folder.to_owned();
+    }
 }
 
 /// The home with the folder that its service uses, as far as a client can tell. Makes nothing.

@@ -119,6 +119,11 @@ pub(crate) enum Request {
     Observe(Vec<RunPlace>),
     Stop(Vec<RunPlace>),
     Terms(Vec<RunTerms>),
+    /// Shims report here from now on.
+    Listen {
+        listener: OwnedFd,
+        path: PathBuf,
+    },
     /// No process is left of a run whose shim stands still.
     Emptied {
         run: RunId,

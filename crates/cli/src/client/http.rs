@@ -16,7 +16,7 @@ use hyper::upgrade::Upgraded;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use nexus_api::problem::Problem;
-use nexus_node::{own_file, sockets};
+use nexus_node::{lock_holder, sockets};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
@@ -30,9 +30,6 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
 /// A connection on which nothing was asked for this long is left alone: there may be another service by now.
 const FRESH: Duration = Duration::from_millis(500);
-
-/// Who has the lock of a home says so in two lines.
-const MAX_LOCK_BYTES: u64 = 16 << 10;
 
 type Connection = SendRequest<Full<Bytes>>;
 
@@ -228,8 +225,7 @@ impl Client {
 
     /// Where the service says that it listens, if that is another place than this environment leads to.
     fn signed_socket(&self) -> Option<PathBuf> {
-        let signed = own_file::read_text(&self.home.join("service.lock"), MAX_LOCK_BYTES).ok()?;
-        signed.lines().nth(1).map(PathBuf::from).filter(|socket| *socket != self.socket)
+        lock_holder::signature(&self.home).map(|signed| signed.socket).filter(|socket| *socket != self.socket)
     }
 
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>, CliError> {

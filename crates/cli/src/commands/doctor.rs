@@ -12,6 +12,7 @@ use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 use nexus_api::service::{Obstacle, Service, Status};
 use nexus_api::standstill::Blocker;
+use nexus_node::lock_holder::{self, Signature};
 use nexus_node::socket_folder;
 use rustix::fs::{Access, access, statvfs};
 use serde::Serialize;
@@ -64,7 +65,7 @@ pub async fn run(args: DoctorArgs, app: &App) -> Result<ExitCode, CliError> {
     let config = config::in_force(app).await;
     let models = config.as_ref().ok().and_then(models_check);
     let mut checks = vec![
-        service_check(service.as_ref(), trouble.as_ref()),
+        service_check(&app.home, service.as_ref(), trouble.as_ref()),
         home_check(&app.home),
         config_check(config),
         disk_check(&app.home),
@@ -96,7 +97,7 @@ fn found(name: &'static str, level: Level, says: impl Into<String>, mend: Option
     Finding { name, level, says: says.into(), mend: mend.map(String::from) }
 }
 
-fn service_check(service: Option<&Service>, trouble: Option<&CliError>) -> Finding {
+fn service_check(home: &Home, service: Option<&Service>, trouble: Option<&CliError>) -> Finding {
     let name = "service";
     let here = env!("CARGO_PKG_VERSION");
     match (service, trouble) {
@@ -111,7 +112,14 @@ fn service_check(service: Option<&Service>, trouble: Option<&CliError>) -> Findi
             let why = error.told().why.map(|why| format!(": {why}")).unwrap_or_default();
             found(name, Level::Bad, format!("{error}{why}"), Some("nexus restart; service.log may tell more"))
         }
-        (None, None) => found(name, Level::Warn, "none runs in this home", Some("nexus start")),
+        (None, None) => match lock_holder::holder(&home.dir) {
+            Some(holder) => {
+                let Signature { pid, socket } = &holder.signature;
+                let says = format!("runs (pid {pid}), and nobody answers on {}", socket.display());
+                found(name, Level::Bad, says, Some("nexus stop ends it, its jobs go on; then nexus start"))
+            }
+            None => found(name, Level::Warn, "none runs in this home", Some("nexus start")),
+        },
     }
 }
 
@@ -459,6 +467,7 @@ mod tests {
 
     #[test]
     fn without_a_service_the_way_to_start_is_named() {
-        assert_eq!(service_check(None, None).mend.as_deref(), Some("nexus start"));
+        let home = nexus_node::home::node_home(Path::new("/there/is/none")).unwrap();
+        assert_eq!(service_check(&home, None, None).mend.as_deref(), Some("nexus start"));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nexus_node::lock_holder::{self, Ended, Signature};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -37,8 +38,7 @@ pub async fn run(args: StopArgs, app: &App) -> Result<ExitCode, CliError> {
     misplaced::refuse("stop", &args.words)?;
     let client = app.reader();
     if !client.answers().await? {
-        app.ui.say("no service runs in this home");
-        return Ok(ExitCode::SUCCESS);
+        return end_silent(app);
     }
     if let Some(trouble) = client.service().await?.trouble {
         stop(&client, true).await?;
@@ -52,6 +52,23 @@ pub async fn run(args: StopArgs, app: &App) -> Result<ExitCode, CliError> {
     }
     stop(&client, args.keep_jobs).await?;
     app.ui.say("service stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Ends a service that holds the home and does not answer, by a signal.
+fn end_silent(app: &App) -> Result<ExitCode, CliError> {
+    let Some(holder) = lock_holder::holder(&app.home.dir) else {
+        app.ui.say("no service runs in this home");
+        return Ok(ExitCode::SUCCESS);
+    };
+    let Signature { pid, socket } = holder.signature.clone();
+    app.ui.note(&format!("the service (pid {pid}) does not answer on {}: it is ended by a signal", socket.display()));
+    // Nothing else is to be done meanwhile.
+    let ended = holder.end().map_err(CliError::io(format!("process {pid} cannot be ended")))?;
+    app.ui.say(match ended {
+        Ended::BySignal => "service stopped; running jobs go on",
+        Ended::Killed => "service killed, since it did not end when asked to; running jobs go on",
+    });
     Ok(ExitCode::SUCCESS)
 }
 

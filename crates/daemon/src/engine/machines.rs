@@ -17,6 +17,7 @@ use nexus_core::machine::{Machine, Standing};
 use nexus_core::run::Run;
 use nexus_node::line::Hello;
 use nexus_node::slurm::Options;
+use nexus_node::socket_folder::CurrentFolder;
 use nexus_node::{RunPlace, RunTerms};
 
 use super::{Engine, Message, Turn, Watch};
@@ -35,7 +36,7 @@ use crate::store::MachineRow;
 /// What is the same for every call.
 pub struct Calls {
     /// A folder for the sockets of shared connections; its path is short.
-    pub controls: PathBuf,
+    pub controls: CurrentFolder,
     /// Where the code of jobs is kept.
     pub snapshots: PathBuf,
     /// Which of the services that use a machine this is.
@@ -54,7 +55,7 @@ pub type Simulator = Arc<dyn Fn(&MachineRow, Sink) -> Box<dyn crate::backend::Si
 
 impl Calls {
     pub fn new(home: &Home, service: String, engine: Sender<Message>, config: &Config) -> Calls {
-        let (controls, snapshots) = (home.socket_dir().to_path_buf(), home.snapshots());
+        let (controls, snapshots) = (CurrentFolder::new(home.socket_dir()), home.snapshots());
         let calls = Calls {
             controls,
             snapshots,

@@ -27,6 +27,7 @@ mod metrics;
 mod moves;
 mod notify;
 mod openapi;
+mod owner_only;
 mod past;
 mod problem;
 mod report;
@@ -51,7 +52,6 @@ use std::sync::mpsc::Sender;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{delete, get, post, put};
-use axum::serve::Listener;
 use nexus_api::paths::Home;
 use nexus_api::problem::Problem;
 use nexus_core::explain::Explainer;
@@ -59,7 +59,6 @@ use nexus_core::ids::JobId;
 use nexus_core::policy::Policy;
 use nexus_core::time::Time;
 use nexus_core::world::World;
-use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::oneshot;
 
 use crate::engine::{Message, Reply};
@@ -82,6 +81,7 @@ use crate::{blocking, clock};
 pub use damage::watch_database;
 pub use folders::NearFolders;
 pub use history::Turns;
+pub use owner_only::OwnerOnly;
 
 /// A submission of a hundred thousand jobs fits; a client that pours without end does not.
 const BODY_LIMIT: usize = 512 << 20;
@@ -268,32 +268,5 @@ impl App {
             damage::look_closer(self, Some(problem.clone()));
         }
         answer
-    }
-}
-
-/// Accepts only connections of the service's own user.
-pub struct OwnerOnly {
-    pub listener: UnixListener,
-}
-
-impl Listener for OwnerOnly {
-    type Io = UnixStream;
-    type Addr = ();
-
-    #[expect(clippy::disallowed_methods, reason = "waits in the runtime, and asks for the peer at once")]
-    async fn accept(&mut self) -> (UnixStream, ()) {
-        loop {
-            match self.listener.accept().await {
-                Ok((stream, _)) if nexus_node::sockets::is_own(&stream) => return (stream, ()),
-                // The socket is 0600: only root gets as far as this, and is turned away.
-                Ok((stream, _)) => drop(stream),
-                // Out of file descriptors, say: let some go before the next try.
-                Err(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
-            }
-        }
-    }
-
-    fn local_addr(&self) -> std::io::Result<()> {
-        Ok(())
     }
 }

@@ -32,6 +32,7 @@ use super::{about, copies};
 use crate::gpu::{Watcher, WatcherConfig};
 use crate::node::{Node, NodeError};
 use crate::slurm::{self, Submitter};
+use crate::socket_watch::{self, BoundFile};
 use crate::system_file;
 use crate::threads;
 use crate::words::NodeConfig;
@@ -276,8 +277,20 @@ fn open_doer(
     };
     let node =
         Node::open(config, sink(outgoing, ending, FromNode::Report)).map_err(|node| ServeError::Node { node })?;
+    keep_socket(home, &node).map_err(|source| ServeError::System { operation: "watch its socket", source })?;
     let containment = node.containment();
     Ok((Doer::Machine(node), containment))
+}
+
+/// Makes the socket again when it vanishes.
+fn keep_socket(home: &Home, node: &Node) -> io::Result<()> {
+    let (reports, made) = (node.reports(), BoundFile::at(&home.reports())?);
+    let home = home.clone();
+    socket_watch::keep(vec![made], move || {
+        let home = socket_folder::make(&home)?;
+        reports.listen_at(&home.reports())?;
+        Ok(vec![BoundFile::at(&home.reports())?])
+    })
 }
 
 impl Shared {

@@ -1,11 +1,12 @@
-//! Sockets outside of the home: other users who are there first, and who try to be there instead of the service.
+//! Sockets outside of the home: other users who are there first, and who try to be there instead of the service. Sockets that
+//! vanish under a running service.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use nexus_testkit::Nexus;
+use nexus_testkit::{Nexus, alive, until};
 
 use super::{is_root, lives};
 use crate::NEXUS;
@@ -175,4 +176,124 @@ fn a_runtime_folder_of_somebody_else_is_left_to_him_and_doctor_says_so() {
     let own = random_folder(&nexus);
     nexus.ok(&["stop", "-y"]);
     let _ = std::fs::remove_dir_all(own);
+}
+
+/// A job that runs, one that waits for the first, and clients that follow and wait: all see the end of what happens.
+fn vanishes(nexus: &Nexus, vanish: impl FnOnce()) {
+    let runs = nexus.add("echo begun; until [ -e go ]; do sleep 0.01; done; echo over; exit 3");
+    let waits = nexus.add("exit 4");
+    until("it printed", || nexus.ok(&["logs", &runs]).contains("begun").then_some(()));
+    let service = nexus.service_pid();
+    let spawned = |args: &[&str]| nexus.command(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let (mut follows, awaits) = (spawned(&["logs", "-f", &runs]), spawned(&["wait", &runs, &waits]));
+    // It is connected once it shows something.
+    let mut shown = BufReader::new(follows.stdout.take().unwrap());
+    let mut text = String::new();
+    while !text.contains("begun") && shown.read_line(&mut text).unwrap() > 0 {}
+    vanish();
+    until("it answers again", || (nexus.run(&["status"]).code == 0).then_some(()));
+    assert_eq!(nexus.service_pid(), service, "another service was started");
+    let later = nexus.add("exit 5");
+    nexus.file("go", "");
+    for (id, code) in [(&runs, 3), (&waits, 4), (&later, 5)] {
+        assert_eq!(nexus.ended(id)["exit_code"], code);
+    }
+    assert_eq!(awaits.wait_with_output().unwrap().status.code(), Some(1));
+    shown.read_to_string(&mut text).unwrap();
+    follows.wait().unwrap();
+    assert!(text.contains("begun") && text.contains("over"), "{text}");
+    let log =
+        [nexus.home(), host_dir(nexus)].map(|dir| std::fs::read_to_string(dir.join("service.log")).unwrap_or_default());
+    assert!(log.concat().contains("Sockets vanished; new ones are in "), "{log:?}");
+}
+
+#[test]
+fn sockets_that_are_removed_come_back() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    vanishes(&nexus, || {
+        std::fs::remove_file(nexus.home().join("nexus.sock")).unwrap();
+        std::fs::remove_file(nexus.home().join("reports.sock")).unwrap();
+    });
+    nexus.ok(&["stop", "-y"]);
+    assert!(!nexus.home().join("nexus.sock").exists() && !nexus.home().join("reports.sock").exists());
+}
+
+/// A home whose sockets are in a runtime folder, below this one.
+fn with_runtime_dir(name: &str) -> (Nexus, PathBuf) {
+    let nexus = Nexus::fresh(NEXUS).env("NEXUS_NETWORK_HOME", "1");
+    let run = nexus.work().join(name);
+    std::fs::create_dir_all(&run).unwrap();
+    std::fs::set_permissions(&run, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let nexus = nexus.env("XDG_RUNTIME_DIR", run.to_str().unwrap());
+    (nexus, run)
+}
+
+fn stopped_and_cleared(nexus: &Nexus) {
+    let own = random_folder(nexus);
+    assert!(own.join("nexus.sock").exists() && own.join("reports.sock").exists());
+    nexus.ok(&["stop", "-y"]);
+    assert!(!own.join("nexus.sock").exists() && !own.join("reports.sock").exists());
+    let _ = std::fs::remove_dir_all(own);
+}
+
+#[test]
+fn a_runtime_folder_that_logind_removes_is_replaced() {
+    let (nexus, run) = with_runtime_dir("run/user/0");
+    nexus.start(1);
+    vanishes(&nexus, || std::fs::remove_dir_all(&run).unwrap());
+    stopped_and_cleared(&nexus);
+}
+
+#[test]
+fn a_runtime_folder_whose_mount_is_taken_away_is_replaced() {
+    if !is_root() {
+        return;
+    }
+    let (nexus, run) = with_runtime_dir("run/user/0");
+    let mounts = |args: &[&str]| {
+        let done = Command::new(args[0]).args(&args[1..]).arg(&run).status().unwrap();
+        assert!(done.success(), "{args:?}");
+    };
+    mounts(&["mount", "-t", "tmpfs", "-o", "mode=700", "none"]);
+    nexus.start(1);
+    // As logind does it where files are held open: the mount is gone at once, what was in it is not told to be removed.
+    vanishes(&nexus, || {
+        mounts(&["umount", "--lazy"]);
+        std::fs::remove_dir(&run).unwrap();
+    });
+    stopped_and_cleared(&nexus);
+}
+
+#[test]
+fn a_service_that_cannot_be_reached_is_known_by_its_lock_and_can_be_ended() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let id = nexus.add("until [ -e go ]; do sleep 0.01; done; exit 3");
+    let pid = nexus.in_state(&id, "running")["pid"].as_u64().unwrap() as u32;
+    let service = nexus.service_pid();
+    // It cannot make its socket again where a folder lies. It may be quicker with that than we are with the folder.
+    let socket = nexus.home().join("nexus.sock");
+    until("a folder is in its place", || {
+        let _ = std::fs::remove_file(&socket);
+        std::fs::create_dir(&socket).ok()
+    });
+    let said = nexus.fails(3, &["status"]);
+    assert!(said.starts_with("error: the service cannot be reached\n"), "{said}");
+    assert!(said.contains(&format!("it runs (pid {service}), and nobody answers on ")), "{said}");
+    assert!(said.contains("hint: nexus stop ends it"), "{said}");
+    let seen = nexus.run(&["doctor"]).expect_code(1).stdout;
+    assert!(seen.contains(&format!("bad   service      runs (pid {service}), and nobody answers on ")), "{seen}");
+    if std::env::var_os("NEXUS_TEST_LONG").is_some() {
+        let said = nexus.fails(1, &["start"]);
+        assert!(said.contains(&format!("a service (pid {service}) holds ")) && said.contains("nexus stop"), "{said}");
+    }
+    let said = nexus.run(&["stop"]).expect_code(0).stderr;
+    assert!(said.contains(&format!("the service (pid {service}) does not answer on ")), "{said}");
+    assert!(said.ends_with("service stopped; running jobs go on\n"), "{said}");
+    assert!(!alive(service) && alive(pid));
+    let said = nexus.fails(3, &["status"]);
+    assert!(said.starts_with("error: no service runs in this home\n"), "{said}");
+    std::fs::remove_dir(&socket).unwrap();
+    nexus.ok(&["start"]);
+    nexus.file("go", "");
+    assert_eq!(nexus.ended(&id)["exit_code"], 3);
 }

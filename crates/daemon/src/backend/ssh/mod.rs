@@ -28,6 +28,7 @@ use nexus_node::Report;
 use nexus_node::gpu::Reading;
 use nexus_node::line::{Channel, FromNode, Heard, Hello, Line, Stream, ToNode};
 use nexus_node::slurm::{Options, SlurmNews};
+use nexus_node::socket_folder::CurrentFolder;
 use nexus_node::threads;
 
 use crate::clock;
@@ -130,7 +131,7 @@ pub struct Way {
     pub address: Option<Address>,
     pub ssh_args: SshArgs,
     /// A folder for the sockets of connections that are shared; its path is short.
-    pub controls: PathBuf,
+    pub controls: CurrentFolder,
     pub home: Option<String>,
     /// Of this service, so that several may use one machine.
     pub service: String,
@@ -325,7 +326,7 @@ impl Caller {
     fn order(&self) -> Order {
         let Way { address, ssh_args, controls, home, service, simulated, slurm, .. } = self.way.clone();
         let shared = |address: &Address| {
-            let control = controls.join(format!("c{:016x}", fingerprint(address.to_string().as_ref())));
+            let control = controls.path().join(format!("c{:016x}", fingerprint(address.to_string().as_ref())));
             Some(control).filter(|path| path.as_os_str().len() < LONGEST_CONTROL)
         };
         let control = address.as_ref().and_then(shared);
