@@ -168,8 +168,7 @@ fn prepare(home: &Home, lock: &HomeLock, options: &Options) -> Result<Parts, Pro
     let reload = Arc::new(Reload::new(home, settings, overrides, models, to_engine.clone()));
     let node = open_node(home, lock, to_engine.clone())?;
     let lines = Arc::new(Lines::new(open_mirrors(to_engine.clone())?));
-    let names = store.names().map_err(|error| error.problem())?;
-    let copier = open_copier(to_engine.clone())?;
+    let (names, copier) = (store.names().map_err(|error| error.problem())?, open_copier(to_engine.clone())?);
     let ((containment, memory_limits), reports) = (contained(&node), node.reports());
     let pool = Pool::new(Member::own(node, Gpus::new(simulated)), names);
     let (session, jobs_file) = (config.session, config.jobs_file.clone().unwrap_or_else(|| home.default_jobs_file()));
@@ -363,7 +362,8 @@ fn last_words(log: &Path, lines: &[Line]) {
 
 fn serve(runtime: Runtime, home: Home, parts: Parts, lock: HomeLock, web_socket: Option<TcpListener>) -> ExitCode {
     let (notices, folder) = (parts.notices.clone(), parts.engine.calls.controls.clone());
-    let code = runtime.block_on(serve_until_stopped(&home, parts, web_socket));
+    let served = runtime.block_on(serve_until_stopped(&home, parts, web_socket));
+    let code = served.unwrap_or_else(|problem| say(&StartReport::Failed { problem }, ExitCode::FAILURE));
     let untold: Vec<Line> = notices.end().into_iter().map(Line::warn).collect();
     last_words(&home.service_log(), &untold);
     // Open connections (followers) must not hold the service back.
@@ -373,11 +373,9 @@ fn serve(runtime: Runtime, home: Home, parts: Parts, lock: HomeLock, web_socket:
     code
 }
 
-async fn serve_until_stopped(home: &Home, parts: Parts, web_socket: Option<TcpListener>) -> ExitCode {
-    let listener = match listen(home, &parts) {
-        Ok(listener) => listener,
-        Err(problem) => return say(&StartReport::Failed { problem }, ExitCode::FAILURE),
-    };
+/// An error is one of the start.
+async fn serve_until_stopped(home: &Home, parts: Parts, web_socket: Option<TcpListener>) -> Result<ExitCode, Problem> {
+    let listener = listen(home, &parts)?;
     let readers = Readers::new(&home.database());
     let state_file = StateFile::keep(parts.reload.state_file(), readers, parts.to_engine.clone(), parts.events.clone());
     let (screen, notes) = (Arc::new(ServiceScreen::new(screens_dir(home))), Arc::new(FileNotes::default()));
@@ -420,10 +418,7 @@ async fn serve_until_stopped(home: &Home, parts: Parts, web_socket: Option<TcpLi
         user_home: user_home(),
     });
     watch_files(home, &app);
-    let ended = match engine_thread(parts.engine) {
-        Ok(ended) => ended,
-        Err(problem) => return say(&StartReport::Failed { problem }, ExitCode::FAILURE),
-    };
+    let ended = engine_thread(parts.engine)?;
     let (close, closed) = oneshot::channel::<()>();
     begin_beside(&app).await;
     // Made into a service here, not for every connection.
@@ -441,9 +436,9 @@ async fn serve_until_stopped(home: &Home, parts: Parts, web_socket: Option<TcpLi
     drop(close);
     let _ = tokio::time::timeout(LAST_ANSWERS, server).await;
     // The engine panicked: jobs go on, and the next start finds them.
-    let Ok(view) = ended else { return ExitCode::FAILURE };
+    let Ok(view) = ended else { return Ok(ExitCode::FAILURE) };
     state_file.end(view).await;
-    ExitCode::SUCCESS
+    Ok(ExitCode::SUCCESS)
 }
 
 /// `jobs.txt`, and files of jobs that are watched.

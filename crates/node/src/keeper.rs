@@ -12,9 +12,7 @@ mod standstill;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::Receiver;
+use std::sync::{Arc, atomic::Ordering, mpsc::Receiver};
 use std::time::{Duration, Instant};
 
 use nexus_api::run_dir::{ExitRecord, RunSpec, SCRIPT, ShimMessage, Started};
