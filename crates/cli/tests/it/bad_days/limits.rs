@@ -28,7 +28,7 @@ fn at_the_limit_of_processes_the_service_answers() {
         return;
     }
     let nexus = Nexus::fresh(NEXUS).of_user(USER);
-    nexus.start(2);
+    nexus.start(3);
     let running = ["first", "second"].map(|name| nexus.add(&format!("echo {name}; exec sleep 1000")));
     for id in &running {
         nexus.in_state(id, "running");
@@ -97,7 +97,7 @@ fn a_limit_of_processes_that_is_met_at_the_start_is_told() {
 
 #[test]
 fn at_the_limit_of_open_files_the_service_goes_on() {
-    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let nexus = Nexus::with_gpus(NEXUS, 2);
     let running = nexus.add("exec sleep 1000");
     nexus.in_state(&running, "running");
     let service = nexus.service_pid();
