@@ -225,6 +225,11 @@ pub fn command(world: &mut World, command: Command, now: Time) -> Result<Vec<Eve
     Ok(record(world, events, now))
 }
 
+/// The wall clock was set by so much. The event is recorded in the World already; `now` is by the new clock.
+pub fn clock_set(world: &mut World, by_ms: i64, now: Time) -> Vec<Event> {
+    record(world, vec![Event::ClockSet { by_ms }], now)
+}
+
 /// Events a report makes, already recorded in the World.
 pub fn report(world: &mut World, report: Report, policy: &Policy, now: Time) -> Vec<Event> {
     let events = match report {

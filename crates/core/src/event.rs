@@ -151,6 +151,11 @@ pub enum Event {
     MachineRemoved {
         machine: MachineId,
     },
+    /// The wall clock was set. Times of runs that have not ended, and times that are waited for, are by the new clock from here on:
+    /// the difference of two times stays a duration.
+    ClockSet {
+        by_ms: i64,
+    },
     /// A live fact, not history: the store does not keep it.
     MachineRead(Machine),
     /// As `MachineRead`: while the disk is full nothing starts.

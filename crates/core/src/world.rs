@@ -3,6 +3,7 @@
 //! It changes by events alone ([`World::record`]); ended jobs leave it. The queue is kept in buckets of
 //! equal requests, so that a decision looks at each kind of need once, however many jobs share it.
 
+mod clock;
 mod line;
 mod machines;
 
@@ -318,6 +319,7 @@ impl World {
                     sweep.stopped = None;
                 }
             }
+            Event::ClockSet { by_ms } => self.clock_set(*by_ms),
             Event::QueuePaused(pause) => self.queue_pause = Some(*pause),
             Event::QueueResumed => (self.queue_pause, self.failures) = (None, 0),
             Event::GpuPaused { machine, uuid, .. } => self.pause_gpu(*machine, uuid, true),

@@ -3,6 +3,7 @@
 //! Inputs that have piled up share one transaction; callers are answered when it is on disk. When a
 //! commit fails, callers get the error and the World is loaded again: nothing half-happened.
 
+mod clock_set;
 mod gpus;
 mod history;
 mod import;
@@ -151,6 +152,8 @@ struct Watch {
     finished_at: Option<Instant>,
     /// Runs looked for that are known to have run: not to find them means that they are lost.
     missing: BTreeSet<RunId>,
+    /// Between the boot clock and the wall clock that times are by; None before the database was asked.
+    clock_ms: Option<i64>,
     /// The database cannot be used.
     unusable: Option<Unusable>,
     /// A reader of the database found it damaged, which a check of the whole confirmed.
@@ -188,6 +191,7 @@ impl Engine {
             tidied: Vec::new(),
             finished_at: None,
             missing: BTreeSet::new(),
+            clock_ms: None,
             unusable: None,
             damage: None,
             standstill: StandstillWatch::start(&self.store),
@@ -198,6 +202,7 @@ impl Engine {
         self.tidy_leftovers();
         self.call_all();
         let mut turn = Turn::default();
+        self.follow_clock(&mut turn, &mut watch);
         for message in self.first_look(&mut turn, &mut watch) {
             self.take(message, &mut turn, &mut watch);
         }
@@ -211,6 +216,7 @@ impl Engine {
             return self.wait_for_database(first, watch);
         }
         let mut turn = Turn { is_due: first.is_none() || self.is_due(watch), ..Turn::default() };
+        self.follow_clock(&mut turn, watch);
         match first {
             Some(message) => self.take(message, &mut turn, watch),
             None => self.store.tidy_up(),
@@ -295,11 +301,11 @@ impl Engine {
         self.let_in(turn);
         turn.is_due |= !matches!(message, Message::Ask(_));
         match message {
-            Message::Report(report) => self.report(report, turn, watch),
-            Message::Ended { run, report, found, lost_output_bytes } => {
+            Message::Report(report) => self.report(self.dated(report, None), turn, watch),
+            Message::Ended { run, report, found, lost_output_bytes, took } => {
                 turn.batch.found.extend((!found.is_nothing()).then_some((run, found)));
                 self.tell_lost_output(run, lost_output_bytes, turn);
-                self.report(report, turn, watch);
+                self.report(self.dated(report, took), turn, watch);
             }
             Message::Copied(ended) => self.copy_ended(ended, turn, watch),
             Message::Tidied(run) => watch.tidied.push(run),

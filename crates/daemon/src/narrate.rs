@@ -127,6 +127,7 @@ impl Narrator {
                 format!("Queue paused after {count} failed jobs in a row")
             }
             Event::QueueResumed => "Queue resumed by user".into(),
+            Event::ClockSet { by_ms } => clock_set(*by_ms),
             Event::GpuPaused { .. } | Event::GpuResumed { .. } => return of_a_machine(event, names),
             // What is different about its GPUs is told by those who read them.
             Event::MachineRead(_) => return None,
@@ -256,6 +257,14 @@ fn actor(by: PausedBy) -> &'static str {
     }
 }
 
+fn clock_set(by_ms: i64) -> String {
+    let way = if by_ms < 0 { "back" } else { "forward" };
+    let seconds = by_ms.unsigned_abs() as f64 / 1e3;
+    format!(
+        "Clock set {way} by {seconds:.1} s: the times of jobs that run are by the new clock, and their run times stay as they are"
+    )
+}
+
 fn failure(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Exited { code } => format!("exit {code}"),
@@ -318,6 +327,8 @@ pub fn told(event: &Event, world: &World, names: &Names) -> Option<Told> {
         | Event::GpuPaused { machine: id, .. }
         | Event::GpuResumed { machine: id, .. } => machine(names.machine_name(*id)),
         Event::Stopping => Some(What::Stopping.into()),
+        // Start times that clients have are of the old clock.
+        Event::ClockSet { .. } => Some(What::Missed.into()),
         Event::StopAsked { .. } | Event::RunEnded { .. } | Event::Peaked { .. } | Event::DiskFull { .. } => None,
         Event::CopyStopped { .. } | Event::SweepStopped { .. } | Event::SweepReleased { .. } => None,
     }

@@ -10,6 +10,7 @@ struct Below {
     now: Time,
     /// What the clock that nobody sets shows.
     instant: Instant,
+    since: Duration,
     disk_free: u64,
 }
 
@@ -21,7 +22,7 @@ thread_local! {
 /// `since`: how much time has passed by the clock that nobody sets.
 pub fn set(now: Time, since: Duration, disk_free: u64) {
     let instant = BEGIN.with(|begin| *begin) + since;
-    BELOW.set(Some(Below { now, instant, disk_free }));
+    BELOW.set(Some(Below { now, instant, since, disk_free }));
 }
 
 /// From here on things are as they are.
@@ -31,6 +32,11 @@ pub fn clear() {
 
 pub fn now() -> Option<Time> {
     BELOW.get().map(|below| below.now)
+}
+
+/// From the clock that nobody sets to the other.
+pub fn offset_ms() -> Option<i64> {
+    BELOW.get().map(|below| below.now.0 - below.since.as_millis() as i64)
 }
 
 pub fn instant() -> Option<Instant> {

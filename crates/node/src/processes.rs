@@ -62,6 +62,20 @@ pub fn ticks() -> u64 {
     now.tv_sec as u64 * 100 + now.tv_nsec as u64 / 10_000_000
 }
 
+/// When a run started, by the wall clock as it is set at the run's end. Where the clock was set meanwhile, the time that it ran is
+/// what passed on the boot clock, which nobody sets. `started_ticks` is of this boot; 0 by an older shim.
+pub fn started_by_now(started_at_ms: i64, started_ticks: u64, now_ms: i64) -> i64 {
+    started_at(started_at_ms, started_ticks, now_ms, ticks())
+}
+
+fn started_at(started_at_ms: i64, started_ticks: u64, now_ms: i64, now_ticks: u64) -> i64 {
+    /// NTP slews for less, and ticks are hundredths of a second.
+    const MIN_STEP_MS: i64 = 200;
+    let ran_ms = now_ticks.saturating_sub(started_ticks) as i64 * 10;
+    let is_set = (now_ms - started_at_ms - ran_ms).abs() >= MIN_STEP_MS;
+    if is_set && started_ticks > 0 { now_ms - ran_ms } else { started_at_ms }
+}
+
 /// The stat of a process, zombies included.
 pub fn stat(pid: u32) -> Option<Stat> {
     let text = system_file::read(format!("/proc/{pid}/stat")).ok()?;
@@ -205,6 +219,18 @@ pub fn boot_id() -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_takes_as_long_as_the_boot_clock_says() {
+        const BEGAN: i64 = 1_700_000_000_000;
+        const DAY: i64 = 86_400_000;
+        // 3 s in all: 300 ticks.
+        for (step, started) in [(0, BEGAN), (150, BEGAN), (10 * DAY, BEGAN + 10 * DAY), (-DAY, BEGAN - DAY)] {
+            let now = BEGAN + 3_000 + step;
+            assert_eq!(started_at(BEGAN, 5_000, now, 5_300), started, "set by {step} ms");
+        }
+        assert_eq!(started_at(BEGAN, 0, BEGAN + 3_000 + DAY, 5_300), BEGAN, "an older shim counts no ticks");
+    }
 
     #[test]
     fn a_name_with_brackets_and_blanks_does_not_shift_the_fields() {

@@ -190,7 +190,11 @@ impl Disk {
             }
             Event::RunEnded { run, outcome, at } => self.learn(*run, outcome, *at),
             Event::Edited { needs: None, .. } => {}
-            Event::CopyStopped { .. } | Event::MachineRead(_) | Event::DiskFull { .. } | Event::Stopping => {}
+            Event::CopyStopped { .. }
+            | Event::ClockSet { .. }
+            | Event::MachineRead(_)
+            | Event::DiskFull { .. }
+            | Event::Stopping => {}
             of_machines => self.machine_event(of_machines),
         }
     }

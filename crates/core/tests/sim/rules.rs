@@ -402,6 +402,7 @@ fn job_of(event: &Event) -> Option<JobId> {
         | Event::MachineQuarantined { .. }
         | Event::MachineLeaving { .. }
         | Event::MachineRemoved { .. }
+        | Event::ClockSet { .. }
         | Event::MachineRead(_)
         | Event::DiskFull { .. }
         | Event::Stopping => None,

@@ -1,5 +1,7 @@
 //! What the engine is asked and told.
 
+use std::time::Duration;
+
 use nexus_api::machines::SetUpBegun;
 use nexus_api::problem::Problem;
 use nexus_api::results::Found;
@@ -133,6 +135,8 @@ pub enum Message {
         report: Report,
         found: Found,
         lost_output_bytes: u64,
+        /// How long it ran, where its record says so.
+        took: Option<Duration>,
     },
     /// A copy of results came to its end.
     Copied(Ended),

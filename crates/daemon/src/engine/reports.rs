@@ -14,11 +14,12 @@ use crate::service_log::Line;
 pub fn messages(report: NodeReport) -> Vec<Message> {
     match report {
         NodeReport::Tidied { run } => vec![Message::Tidied(run)],
-        NodeReport::Ended { run, record } if !record.found.is_nothing() || record.lost_output_bytes > 0 => {
+        NodeReport::Ended { run, record } => {
             let (found, lost_output_bytes) = (record.found.clone(), record.lost_output_bytes);
+            let took = record.started_at_ms.map(|at| Time(record.ended_at_ms).since(Time(at)));
             let mut reports = reports(NodeReport::Ended { run, record });
             // Both are on disk, or neither.
-            let ended = reports.pop().map(|report| Message::Ended { run, report, found, lost_output_bytes });
+            let ended = reports.pop().map(|report| Message::Ended { run, report, found, lost_output_bytes, took });
             reports.into_iter().map(Message::Report).chain(ended).collect()
         }
         report => reports(report).into_iter().map(Message::Report).collect(),

@@ -87,6 +87,8 @@ impl Engine {
         if stopping {
             self.world.record(&Event::Stopping);
         }
+        // A clock that was set may not be on disk.
+        watch.clock_ms = None;
         watch.seen = Seen::default();
         watch.narrator = Narrator::of(&self.world, &self.pool.names);
         watch.rest_until = Some(clock::instant() + AFTER_FAILURE);

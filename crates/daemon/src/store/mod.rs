@@ -4,6 +4,7 @@
 //! file system, where WAL would lose data.
 
 mod begin;
+mod clock;
 mod copy;
 mod damage;
 mod export;

@@ -186,7 +186,7 @@ pub(super) struct Writer<'a> {
     pub(super) next_n: i64,
     /// Runs that began, with their processes. Often the end is heard of together with the start: then both are
     /// written at once.
-    begun: BTreeMap<RunId, (u32, Time)>,
+    pub(super) begun: BTreeMap<RunId, (u32, Time)>,
     pub(super) live: Vec<twins::Change>,
     /// What becomes of a job follows its run's end: that run's outcome, and when it began if that is not written yet.
     last_run: Option<(RunId, Outcome, Option<Time>)>,
@@ -315,6 +315,7 @@ impl<'a> Writer<'a> {
                     params![run.job.as_str(), run.number, word],
                 )?;
             }
+            Event::ClockSet { by_ms } => self.clock_set(*by_ms)?,
             Event::RunEnded { run, outcome, at } => {
                 self.run_ended(*run, outcome, *at)?;
                 self.found(*run, batch.found.get(run))?;

@@ -411,15 +411,17 @@ impl Standstill {
     fn record(&self) -> ExitRecord {
         let started = self.started.as_ref();
         let status = started.and_then(|started| processes::left_with(started.pid, self.process.pid));
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64;
+        // The shim lives, so it began on this boot.
+        let began = |started: &Started| processes::started_by_now(started.started_at_ms, started.started_ticks, now_ms);
         ExitRecord {
             format: FORMAT,
             run: self.run.to_string(),
             status: status.unwrap_or(ExitStatus::Signaled { signal: libc::SIGKILL }),
             cause: self.cause,
             pid: started.map(|started| started.pid),
-            started_at_ms: started.map(|started| started.started_at_ms),
-            ended_at_ms: now.as_millis() as i64,
+            started_at_ms: started.map(began),
+            ended_at_ms: now_ms,
             lost_output_bytes: 0,
             oom: None,
             found: Default::default(),

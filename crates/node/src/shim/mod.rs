@@ -362,7 +362,7 @@ fn begun(forked: Forked, spec: &RunSpec, folder: &Folder) -> Result<Begun, Failu
 /// Watches to the end, then says so: by message first, since the disk may be slow. That it began is said before only if
 /// it lasts: the end says it too. Returns what is left to do if this process is fit for another run.
 fn see_through(mut begun: Begun, of: &Of, folder: Folder, shim: &mut Shim) -> Option<Owed> {
-    let (pid, started_at_ms) = (begun.started.pid, begun.started.started_at_ms);
+    let Started { pid, started_at_ms, started_ticks, .. } = begun.started;
     let started = ShimMessage::Started(begun.started);
     let mut lasted = false;
     // What is not heard now is heard with the end.
@@ -379,14 +379,15 @@ fn see_through(mut begun: Begun, of: &Of, folder: Folder, shim: &mut Shim) -> Op
     }
     let oom = begun.evidence.judge(&end, begun.watch.tree.memory(), folder.path());
     let End { status, cause, .. } = end;
+    let ended_at_ms = now_ms();
     let mut record = ExitRecord {
         format: FORMAT,
         run: of.run.clone(),
         status,
         cause,
         pid: Some(pid),
-        started_at_ms: Some(started_at_ms),
-        ended_at_ms: now_ms(),
+        started_at_ms: Some(processes::started_by_now(started_at_ms, started_ticks, ended_at_ms)),
+        ended_at_ms,
         lost_output_bytes: begun.watch.output.lost(),
         oom,
         found: begun.watch.finds.end(),

@@ -1,6 +1,7 @@
 //! Bad input, full disks, strange homes: a clear message, nothing lost, the service lives.
 
 mod clients;
+mod clock;
 mod config;
 mod damage;
 mod database;

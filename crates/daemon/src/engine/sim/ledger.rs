@@ -2,6 +2,7 @@
 //! is compared with it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use nexus_core::ids::{JobId, MachineId, RunId};
 use nexus_core::run::Outcome;
@@ -67,6 +68,8 @@ impl Row {
 #[derive(Default)]
 pub struct Ledger {
     runs: BTreeMap<RunId, Entry>,
+    /// How long runs took whose shim told their end, whatever clock was set meanwhile.
+    ran: BTreeMap<RunId, Duration>,
     /// By the text of its command, which no two have in common.
     pub wishes: BTreeMap<String, Wish>,
     /// Ends that were seen in the database.
@@ -113,6 +116,11 @@ impl Ledger {
         entry.ended = Some(outcome);
     }
 
+    pub fn ends_after(&mut self, run: RunId, outcome: Outcome, ran: Duration) {
+        self.ends(run, outcome);
+        self.ran.insert(run, ran);
+    }
+
     pub fn is_told_by(&mut self, run: RunId, told_by: ToldBy) {
         self.runs.get_mut(&run).expect("only what began ends").told_by = told_by;
     }
@@ -131,6 +139,15 @@ impl Ledger {
     pub fn busy_gpus(&self, machine: MachineId) -> usize {
         let alive = self.runs.values().filter(|entry| entry.began && entry.ended.is_none() && !entry.abandoned);
         alive.filter(|entry| entry.machine == machine).map(|entry| entry.gpus.len()).sum()
+    }
+
+    /// What is stored of how long a run took is what passed on the boot clock.
+    pub fn check_run_time(&self, run: RunId, stored_ms: i64) {
+        if self.get(run).is_some_and(|entry| !entry.abandoned)
+            && let Some(ran) = self.ran.get(&run)
+        {
+            assert_eq!(stored_ms, ran.as_millis() as i64, "{run} ran for so many milliseconds");
+        }
     }
 
     pub fn living(&self) -> usize {

@@ -495,13 +495,14 @@ impl Park {
             let due: Vec<RunId> = host.living.iter().filter(|(_, life)| is_due(life)).map(|(run, _)| *run).collect();
             for run in due {
                 let life = host.living.remove(&run).expect("it was living");
-                let report = ended_report(run, &life);
+                let ran = now.since(life.began);
+                let report = ended_report(run, &life, ran);
                 host.records.insert(run, report.clone());
-                ended.push((*machine, run, life.outcome, report));
+                ended.push((*machine, run, life.outcome, ran, report));
             }
         }
-        for (machine, run, outcome, report) in ended {
-            self.ledger.ends(run, outcome);
+        for (machine, run, outcome, ran, report) in ended {
+            self.ledger.ends_after(run, outcome, ran);
             self.tell(machine, report);
         }
     }

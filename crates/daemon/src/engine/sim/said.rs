@@ -1,5 +1,7 @@
 //! What pretended machines say: who they are, what their GPUs are, how processes ended.
 
+use std::time::Duration;
+
 use nexus_api::results::Found;
 use nexus_api::run_dir::{Cause, ExitRecord, ExitStatus, FORMAT};
 use nexus_core::ids::{MachineId, RunId};
@@ -21,7 +23,8 @@ pub fn natural_end(chance: &mut Chance) -> Outcome {
     }
 }
 
-pub fn ended_report(run: RunId, life: &Life) -> Report {
+/// `ran`: by the boot clock, as a shim measures it.
+pub fn ended_report(run: RunId, life: &Life, ran: Duration) -> Report {
     let (code, signal, cause) = match &life.outcome {
         Outcome::Exited { code } => (Some(*code), None, Cause::Own),
         Outcome::Signaled { signal } => (None, Some(*signal), Cause::Own),
@@ -39,7 +42,7 @@ pub fn ended_report(run: RunId, life: &Life) -> Report {
         status,
         cause,
         pid: Some(life.pid),
-        started_at_ms: Some(life.began_ms),
+        started_at_ms: Some(clock::now().0 - ran.as_millis() as i64),
         ended_at_ms: clock::now().0,
         lost_output_bytes: 0,
         oom: None,

@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
 use nexus_api::paths::{Home, Surroundings};
-use nexus_core::ids::{JobId, MachineId};
+use nexus_core::ids::{JobId, MachineId, RunId};
 use nexus_core::time::Time;
 use nexus_testkit::Chance;
 use rusqlite::Connection;
@@ -445,6 +445,19 @@ impl Story {
         self.counts.jobs = self.rows.len() as u64;
         let db = Connection::open(self.home.database()).expect("a database that opens");
         disk::is_sound(&db).expect("a database that can be read");
+        // Of an end that the machine lost nobody knows more than when it was found.
+        let mut times = db
+            .prepare(
+                "SELECT id, number, runs.ended_at - runs.started_at FROM runs JOIN jobs ON jobs.n = runs.n
+                 WHERE runs.ended_at IS NOT NULL AND runs.started_at IS NOT NULL AND outcome NOT LIKE '%lost%'",
+            )
+            .expect("a table of runs");
+        let runs = times.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).expect("a table of runs");
+        for run in runs {
+            let (id, number, ran): (String, u32, i64) = run.expect("a run that can be read");
+            let run = RunId { job: id.parse().expect("an id"), number };
+            self.park().ledger.check_run_time(run, ran);
+        }
     }
 
     fn park(&self) -> MutexGuard<'_, Park> {
