@@ -1,6 +1,9 @@
 //! The real binary and its service, each test in a temporary home of its own.
 
-#![allow(clippy::disallowed_methods, reason = "tests play clients, strangers and other programs, and read what they like")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests play clients, strangers and other programs, and read what they like"
+)]
 
 mod bad_days;
 mod book;

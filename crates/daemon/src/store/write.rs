@@ -290,9 +290,7 @@ impl<'a> Writer<'a> {
                 self.run("UPDATE jobs SET state = 'held', not_before = NULL WHERE id = ?1", [job.as_str()])?;
             }
             Event::Orphaned { job, parent } => self.orphaned(*job, *parent)?,
-            Event::Released { job } => {
-                self.run("UPDATE jobs SET state = 'queued' WHERE id = ?1", [job.as_str()])?;
-            }
+            Event::Released { job } => drop(self.run("UPDATE jobs SET state = 'queued' WHERE id = ?", [job.as_str()])?),
             Event::Delayed { job, until } => {
                 self.run("UPDATE jobs SET not_before = ?2 WHERE id = ?1", params![job.as_str(), until.0])?;
             }
