@@ -24,6 +24,9 @@ const LATELY: Duration = Duration::from_secs(2);
 /// A shim writes pieces of less than this to a log before it notes them in the order.
 const MOST_AHEAD: u64 = 1 << 20;
 
+/// A job can make a line of 8 EiB that takes no disk: no more than this is searched for the beginning of a line.
+const MOST_TAIL_BYTES: u64 = 64 << 20;
+
 /// Where the first stretch is.
 const FIRST: u64 = MAGIC.len() as u64;
 
@@ -223,9 +226,9 @@ impl LogReader {
         }
     }
 
-    /// Goes to where the last `lines` lines begin.
+    /// Goes to where the last `lines` lines begin, or [`MOST_TAIL_BYTES`] back.
     pub fn tail(&mut self, lines: usize) -> io::Result<()> {
-        self.tail_within(lines, u64::MAX)
+        self.tail_within(lines, MOST_TAIL_BYTES)
     }
 
     /// The same, but not much further back than so many bytes: a line may be as long as the log.
