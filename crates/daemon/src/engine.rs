@@ -462,9 +462,7 @@ impl Engine {
         {
             return self.fall_back(error, turn, watch);
         }
-        if !turn.batch.is_empty() {
-            watch.standstill.committed();
-        }
+        watch.standstill.committed(&turn.batch);
         for event in &turn.batch.events {
             watch.seen.event(event);
         }

@@ -29,7 +29,7 @@ use super::{Engine, Turn, Watch};
 use crate::clock;
 use crate::pool::{LineState, Member};
 use crate::service_log::Line;
-use crate::store::Store;
+use crate::store::{Batch, Store};
 
 /// Jobs wait for a person, and none has started for so long: that is told.
 const BLOCKED_AFTER: Duration = Duration::from_secs(600);
@@ -111,8 +111,16 @@ impl StandstillWatch {
         self.unwritable = Some(problem.clone());
     }
 
-    pub fn committed(&mut self) {
-        self.unwritable = None;
+    /// A start counts once it is on disk: that of a batch that failed did not happen.
+    pub fn committed(&mut self, batch: &Batch) {
+        if batch.writes() {
+            self.unwritable = None;
+        }
+        if batch.events.iter().any(is_start) {
+            self.started_at = clock::instant();
+            // What keeps all jobs waiting is over. A GPU or a machine may be lost though others work.
+            self.told_before.retain(|key| key.starts_with("machine ") && !key.ends_with("aused"));
+        }
     }
 
     /// Takes in what a look found.
@@ -164,10 +172,10 @@ impl Engine {
     pub(super) fn look_for_standstill(&mut self, turn: &mut Turn, watch: &mut Watch) {
         let (now, problem) = (clock::instant(), self.trouble.get());
         let it = &mut watch.standstill;
+        // Whether it stands still is seen once this is on disk.
         if turn.batch.events.iter().any(is_start) {
-            it.started_at = now;
-            // What keeps all jobs waiting is over. A GPU or a machine may be lost though others work.
-            it.told_before.retain(|key| key.starts_with("machine ") && !key.ends_with("aused"));
+            it.look_at = it.look_at.map(|_| now);
+            return;
         }
         // What was told stays told for the next service.
         if self.world.stopping() {

@@ -73,15 +73,20 @@ pub struct Batch {
 
 impl Batch {
     pub fn is_empty(&self) -> bool {
-        self.events.is_empty()
-            && self.forgotten.is_empty()
-            && self.tidied.is_empty()
-            && self.meta.is_empty()
-            && self.watches.is_empty()
-            && self.copied.is_empty()
-            && self.variables.is_empty()
-            && self.tags.is_empty()
-            && self.classes.is_empty()
+        self.events.is_empty() && !self.has_rows()
+    }
+
+    /// Whether committing it changes the database: one that could be committed without says nothing of the disk.
+    pub fn writes(&self) -> bool {
+        let is_live = |event: &Event| matches!(event, Event::MachineRead(_) | Event::DiskFull { .. } | Event::Stopping);
+        self.has_rows() || !self.events.iter().all(is_live)
+    }
+
+    /// What does not come from an event.
+    fn has_rows(&self) -> bool {
+        let lists = [self.forgotten.is_empty(), self.tidied.is_empty(), self.meta.is_empty(), self.watches.is_empty()];
+        let more = [self.copied.is_empty(), self.variables.is_empty(), self.tags.is_empty(), self.classes.is_empty()];
+        !lists.iter().chain(&more).all(|is_empty| *is_empty)
     }
 
     /// Nothing in it changes what a job is that waits, or adds one.
