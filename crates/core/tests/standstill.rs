@@ -102,229 +102,233 @@ fn set(indices: &[u16]) -> GpuSet {
 }
 
 /// A case: what happens, the jobs that wait for a person, and for what.
-type Case = (&'static str, fn(&mut Stage), u64, Vec<Cause>);
+type Case = (&'static str, fn(&mut Stage), u64, fn() -> Vec<Cause>);
+
+const LOST: Option<Obstacle> = Some(Obstacle::Unreadable);
+
+/// Reasons that end by themselves.
+const PASSES: &[Case] = &[
+    ("nothing waits", |stage| stage.lost(FAR), 0, Vec::new),
+    ("our own runs have the GPUs", |stage| stage.add(5, gpus(1)), 0, Vec::new),
+    (
+        "others use the GPUs",
+        |stage| {
+            stage.gpus(LOCAL, [Some(Obstacle::InUse), Some(Obstacle::Locked)]);
+            stage.add(1, gpus(1));
+        },
+        0,
+        Vec::new,
+    ),
+    (
+        "one GPU is paused, and the other has a run",
+        |stage| {
+            stage.ask(Command::PauseGpus { machine: LOCAL, gpus: set(&[1]) });
+            stage.add(2, gpus(1));
+        },
+        0,
+        Vec::new,
+    ),
+    (
+        "held by a user",
+        |stage| {
+            let job = stage.job(Needs::default());
+            stage.ask(Command::Submit(vec![NewJob { held: true, ..job }]));
+        },
+        0,
+        Vec::new,
+    ),
+    (
+        "after another job",
+        |stage| {
+            stage.add(2, gpus(1));
+            let parent = Parent { job: JobId::from_number(3, 1), any_end: false };
+            let job = stage.job(Needs { after: vec![parent], ..Needs::default() });
+            stage.ask(Command::Submit(vec![job]));
+            stage.ask(Command::PauseQueue);
+        },
+        0,
+        Vec::new,
+    ),
+    (
+        "the wait before another attempt",
+        |stage| {
+            let job = stage.job(Needs { request: gpus(1), retries: 1, ..Needs::default() });
+            let run = RunId { job: job.id, number: 1 };
+            stage.ask(Command::Submit(vec![job]));
+            stage.decide();
+            stage.report(Report::Ended { run, outcome: Outcome::Exited { code: 1 }, at: NOW });
+            stage.ask(Command::PauseQueue);
+        },
+        0,
+        Vec::new,
+    ),
+    (
+        "as many of a sweep run as may",
+        |stage| {
+            let sweep = Some(InSweep { id: SweepId(1), max_running: Some(1), stop_after: 0 });
+            let jobs = (0..2).map(|_| stage.job(Needs { request: gpus(1), ..Needs::default() }));
+            let jobs = jobs.map(|job| NewJob { sweep, ..job }).collect();
+            stage.ask(Command::Submit(jobs));
+            stage.decide();
+            stage.gpus(LOCAL, [None, LOST]);
+        },
+        0,
+        Vec::new,
+    ),
+    (
+        "the service stops",
+        |stage| {
+            stage.ask(Command::PauseQueue);
+            stage.add(1, gpus(1));
+            stage.ask(Command::Stop { kill: false });
+        },
+        0,
+        Vec::new,
+    ),
+    (
+        "a lost GPU that a run of ours is on",
+        |stage| {
+            stage.add(3, gpus(1));
+            stage.gpus(LOCAL, [LOST, None]);
+        },
+        0,
+        Vec::new,
+    ),
+];
+
+/// Reasons that a person must end.
+const PERSONS: &[Case] = &[
+    (
+        "the queue is paused",
+        |stage| {
+            stage.ask(Command::PauseQueue);
+            stage.add(3, gpus(1));
+        },
+        3,
+        || vec![Cause::QueuePaused(QueuePause::ByUser)],
+    ),
+    (
+        "the disk is full",
+        |stage| {
+            stage.report(Report::Disk { full: true });
+            stage.add(2, gpus(0));
+        },
+        2,
+        || vec![Cause::DiskFull],
+    ),
+    (
+        "no GPU can be read",
+        |stage| {
+            stage.gpus(LOCAL, [LOST, LOST]);
+            stage.add(2, gpus(1));
+        },
+        2,
+        || vec![unreadable(LOCAL, 0), unreadable(LOCAL, 1)],
+    ),
+    (
+        "a lost GPU, while a run has the other",
+        |stage| {
+            stage.gpus(LOCAL, [None, LOST]);
+            stage.add(2, gpus(1));
+        },
+        1,
+        || vec![unreadable(LOCAL, 1)],
+    ),
+    (
+        "a job of two GPUs, of which one is lost and one is paused",
+        |stage| {
+            stage.gpus(LOCAL, [None, LOST]);
+            stage.ask(Command::PauseGpus { machine: LOCAL, gpus: set(&[0]) });
+            stage.add(1, gpus(2));
+        },
+        1,
+        || vec![unreadable(LOCAL, 1), Cause::GpuPaused { machine: LOCAL, gpu: 0 }],
+    ),
+    (
+        "all GPUs are paused",
+        |stage| {
+            stage.ask(Command::PauseGpus { machine: LOCAL, gpus: set(&[0, 1]) });
+            stage.add(1, gpus(1));
+        },
+        1,
+        || vec![0, 1].into_iter().map(|gpu| Cause::GpuPaused { machine: LOCAL, gpu }).collect(),
+    ),
+    (
+        "the machine that it is for is lost",
+        |stage| {
+            stage.lost(FAR);
+            stage.add(1, far(1));
+        },
+        1,
+        || vec![closed(Closed::Unreachable)],
+    ),
+    (
+        "the machine that it is for is paused",
+        |stage| {
+            stage.ask(Command::PauseMachines { machines: vec![FAR] });
+            stage.add(1, far(1));
+        },
+        1,
+        || vec![closed(Closed::Paused)],
+    ),
+    (
+        "the machine that it is for is quarantined",
+        |stage| {
+            let quarantine = Quarantine { since: NOW, failures: 3, last: JobId::from_number(3, 0) };
+            stage.world.record(&Event::MachineQuarantined { machine: FAR, quarantine });
+            stage.add(1, far(1));
+        },
+        1,
+        || vec![closed(Closed::Quarantined)],
+    ),
+    (
+        "the machine that it is for was never reached",
+        |stage| {
+            let machine = MachineId(2);
+            let standing = Standing { class: Some(ClassId(2)), ..Standing::default() };
+            stage.ask(Command::AddMachine { machine, standing });
+            stage.add(1, Request { target: Target::Class(ClassId(2)), ..gpus(1) });
+        },
+        1,
+        || vec![Cause::MachineClosed { machine: MachineId(2), why: Closed::Unreachable }],
+    ),
+    (
+        "a machine is lost, while runs have the other of its class",
+        |stage| {
+            stage.ask(Command::MoveMachines { machines: vec![FAR], class: Some(ClassId::DEFAULT) });
+            stage.lost(FAR);
+            stage.add(3, gpus(1));
+        },
+        1,
+        || vec![closed(Closed::Unreachable)],
+    ),
+    (
+        "more GPUs than any machine has",
+        |stage| stage.add(2, gpus(3)),
+        2,
+        || vec![Cause::NeverFits { job: JobId::from_number(3, 1), gpus: 3 }],
+    ),
+    (
+        "nexus holds the rest of a sweep whose first job failed",
+        |stage| {
+            let sweep = Some(InSweep { id: SweepId(1), max_running: Some(1), stop_after: 1 });
+            let jobs: Vec<NewJob> = (0..3).map(|_| stage.job(Needs { request: gpus(1), ..Needs::default() })).collect();
+            let run = RunId { job: jobs[0].id, number: 1 };
+            stage.ask(Command::Submit(jobs.into_iter().map(|job| NewJob { sweep, ..job }).collect()));
+            stage.decide();
+            stage.report(Report::Ended { run, outcome: Outcome::Exited { code: 1 }, at: NOW });
+        },
+        2,
+        || vec![Cause::SweepStopped(SweepId(1))],
+    ),
+];
 
 #[test]
 fn each_reason_to_wait_passes_or_is_a_persons_to_end() {
-    const LOST: Option<Obstacle> = Some(Obstacle::Unreadable);
-    let cases: Vec<Case> = vec![
-        // By itself.
-        ("nothing waits", |stage| stage.lost(FAR), 0, vec![]),
-        ("our own runs have the GPUs", |stage| stage.add(5, gpus(1)), 0, vec![]),
-        (
-            "others use the GPUs",
-            |stage| {
-                stage.gpus(LOCAL, [Some(Obstacle::InUse), Some(Obstacle::Locked)]);
-                stage.add(1, gpus(1));
-            },
-            0,
-            vec![],
-        ),
-        (
-            "one GPU is paused, and the other has a run",
-            |stage| {
-                stage.ask(Command::PauseGpus { machine: LOCAL, gpus: set(&[1]) });
-                stage.add(2, gpus(1));
-            },
-            0,
-            vec![],
-        ),
-        (
-            "held by a user",
-            |stage| {
-                let job = stage.job(Needs::default());
-                stage.ask(Command::Submit(vec![NewJob { held: true, ..job }]));
-            },
-            0,
-            vec![],
-        ),
-        (
-            "after another job",
-            |stage| {
-                stage.add(2, gpus(1));
-                let parent = Parent { job: JobId::from_number(3, 1), any_end: false };
-                let job = stage.job(Needs { after: vec![parent], ..Needs::default() });
-                stage.ask(Command::Submit(vec![job]));
-                stage.ask(Command::PauseQueue);
-            },
-            0,
-            vec![],
-        ),
-        (
-            "the wait before another attempt",
-            |stage| {
-                let job = stage.job(Needs { request: gpus(1), retries: 1, ..Needs::default() });
-                let run = RunId { job: job.id, number: 1 };
-                stage.ask(Command::Submit(vec![job]));
-                stage.decide();
-                stage.report(Report::Ended { run, outcome: Outcome::Exited { code: 1 }, at: NOW });
-                stage.ask(Command::PauseQueue);
-            },
-            0,
-            vec![],
-        ),
-        (
-            "as many of a sweep run as may",
-            |stage| {
-                let sweep = Some(InSweep { id: SweepId(1), max_running: Some(1), stop_after: 0 });
-                let jobs = (0..2).map(|_| stage.job(Needs { request: gpus(1), ..Needs::default() }));
-                let jobs = jobs.map(|job| NewJob { sweep, ..job }).collect();
-                stage.ask(Command::Submit(jobs));
-                stage.decide();
-                stage.gpus(LOCAL, [None, LOST]);
-            },
-            0,
-            vec![],
-        ),
-        (
-            "the service stops",
-            |stage| {
-                stage.ask(Command::PauseQueue);
-                stage.add(1, gpus(1));
-                stage.ask(Command::Stop { kill: false });
-            },
-            0,
-            vec![],
-        ),
-        (
-            "a lost GPU that a run of ours is on",
-            |stage| {
-                stage.add(3, gpus(1));
-                stage.gpus(LOCAL, [LOST, None]);
-            },
-            0,
-            vec![],
-        ),
-        // A person.
-        (
-            "the queue is paused",
-            |stage| {
-                stage.ask(Command::PauseQueue);
-                stage.add(3, gpus(1));
-            },
-            3,
-            vec![Cause::QueuePaused(QueuePause::ByUser)],
-        ),
-        (
-            "the disk is full",
-            |stage| {
-                stage.report(Report::Disk { full: true });
-                stage.add(2, gpus(0));
-            },
-            2,
-            vec![Cause::DiskFull],
-        ),
-        (
-            "no GPU can be read",
-            |stage| {
-                stage.gpus(LOCAL, [LOST, LOST]);
-                stage.add(2, gpus(1));
-            },
-            2,
-            vec![unreadable(LOCAL, 0), unreadable(LOCAL, 1)],
-        ),
-        (
-            "a lost GPU, while a run has the other",
-            |stage| {
-                stage.gpus(LOCAL, [None, LOST]);
-                stage.add(2, gpus(1));
-            },
-            1,
-            vec![unreadable(LOCAL, 1)],
-        ),
-        (
-            "a job of two GPUs, of which one is lost and one is paused",
-            |stage| {
-                stage.gpus(LOCAL, [None, LOST]);
-                stage.ask(Command::PauseGpus { machine: LOCAL, gpus: set(&[0]) });
-                stage.add(1, gpus(2));
-            },
-            1,
-            vec![unreadable(LOCAL, 1), Cause::GpuPaused { machine: LOCAL, gpu: 0 }],
-        ),
-        (
-            "all GPUs are paused",
-            |stage| {
-                stage.ask(Command::PauseGpus { machine: LOCAL, gpus: set(&[0, 1]) });
-                stage.add(1, gpus(1));
-            },
-            1,
-            vec![0, 1].into_iter().map(|gpu| Cause::GpuPaused { machine: LOCAL, gpu }).collect(),
-        ),
-        (
-            "the machine that it is for is lost",
-            |stage| {
-                stage.lost(FAR);
-                stage.add(1, far(1));
-            },
-            1,
-            vec![closed(Closed::Unreachable)],
-        ),
-        (
-            "the machine that it is for is paused",
-            |stage| {
-                stage.ask(Command::PauseMachines { machines: vec![FAR] });
-                stage.add(1, far(1));
-            },
-            1,
-            vec![closed(Closed::Paused)],
-        ),
-        (
-            "the machine that it is for is quarantined",
-            |stage| {
-                let quarantine = Quarantine { since: NOW, failures: 3, last: JobId::from_number(3, 0) };
-                stage.world.record(&Event::MachineQuarantined { machine: FAR, quarantine });
-                stage.add(1, far(1));
-            },
-            1,
-            vec![closed(Closed::Quarantined)],
-        ),
-        (
-            "the machine that it is for was never reached",
-            |stage| {
-                let machine = MachineId(2);
-                let standing = Standing { class: Some(ClassId(2)), ..Standing::default() };
-                stage.ask(Command::AddMachine { machine, standing });
-                stage.add(1, Request { target: Target::Class(ClassId(2)), ..gpus(1) });
-            },
-            1,
-            vec![Cause::MachineClosed { machine: MachineId(2), why: Closed::Unreachable }],
-        ),
-        (
-            "a machine is lost, while runs have the other of its class",
-            |stage| {
-                stage.ask(Command::MoveMachines { machines: vec![FAR], class: Some(ClassId::DEFAULT) });
-                stage.lost(FAR);
-                stage.add(3, gpus(1));
-            },
-            1,
-            vec![closed(Closed::Unreachable)],
-        ),
-        (
-            "more GPUs than any machine has",
-            |stage| stage.add(2, gpus(3)),
-            2,
-            vec![Cause::NeverFits { job: JobId::from_number(3, 1), gpus: 3 }],
-        ),
-        (
-            "nexus holds the rest of a sweep whose first job failed",
-            |stage| {
-                let sweep = Some(InSweep { id: SweepId(1), max_running: Some(1), stop_after: 1 });
-                let jobs: Vec<NewJob> =
-                    (0..3).map(|_| stage.job(Needs { request: gpus(1), ..Needs::default() })).collect();
-                let run = RunId { job: jobs[0].id, number: 1 };
-                stage.ask(Command::Submit(jobs.into_iter().map(|job| NewJob { sweep, ..job }).collect()));
-                stage.decide();
-                stage.report(Report::Ended { run, outcome: Outcome::Exited { code: 1 }, at: NOW });
-            },
-            2,
-            vec![Cause::SweepStopped(SweepId(1))],
-        ),
-    ];
-    for (name, happens, jobs, causes) in cases {
+    for (name, happens, jobs, causes) in PASSES.iter().chain(PERSONS) {
         let mut stage = Stage::new();
         happens(&mut stage);
-        let causes: BTreeSet<Cause> = causes.into_iter().collect();
+        let (jobs, causes) = (*jobs, causes().into_iter().collect::<BTreeSet<Cause>>());
         assert_eq!(blocked(&stage.world), Blocked { jobs, causes }, "{name}");
     }
 }

@@ -3,6 +3,7 @@
 //! What is answered is on disk: WAL with an fsync at every commit, or a rollback journal on a network
 //! file system, where WAL would lose data.
 
+mod batch;
 mod begin;
 mod clock;
 mod copy;
@@ -47,6 +48,7 @@ use nexus_node::{memory, own_file};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction};
 
+pub use batch::{Batch, EditedRow, JobEnv, NewRow, TagChange};
 pub use copy::copy_database;
 pub use damage::{TookTooLong, faults};
 pub use export::{Envs, View};
@@ -62,7 +64,6 @@ pub use submissions::Submission;
 pub use sweeps::{NewSweepRow, SweepRow};
 pub use variables::VariableChange;
 pub use watches::{Seen, WatchChange, WatchRow};
-pub use write::{Batch, EditedRow, JobEnv, NewRow, TagChange};
 
 use crate::backups;
 use together::{KEEP, READ, say};

@@ -6,8 +6,8 @@ use nexus_core::ids::{JobId, SweepId};
 use nexus_core::time::Time;
 use rusqlite::{CachedStatement, Statement};
 
+use super::batch::NewRow;
 use super::together::Together;
-use super::write::NewRow;
 
 /// Measured: fewer cost more, and twice as many are no faster.
 const AT_ONCE: usize = 16;

@@ -2,148 +2,38 @@
 
 use std::collections::{BTreeMap, btree_map};
 use std::iter::Peekable;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nexus_api::env::{Env, split_secrets};
+use nexus_api::env::Env;
 use nexus_api::jobs::JobSpec;
-use nexus_api::results::Found;
 use nexus_api::run_dir;
 use nexus_core::event::{Event, NewJob, QueuePause, Requeue};
-use nexus_core::ids::{ClassId, JobId, MachineId, RunId, SweepId};
+use nexus_core::ids::{JobId, RunId};
 use nexus_core::job::{End, Failure};
 use nexus_core::learned::Learned;
-use nexus_core::request::{GpuSet, Raise, Same};
+use nexus_core::request::{Raise, Same};
 use nexus_core::run::{Lease, Outcome, StopCause};
 use nexus_core::time::Time;
 use rusqlite::{OptionalExtension, params};
 
+use super::batch::{Batch, EditedRow, JobEnv, NewRow, TagChange};
 use super::begin::Begun;
 use super::learned;
-use super::left::Copied;
-use super::machines::MachineRow;
 use super::new_jobs::{NewJobs, Numbers};
 use super::records::raised;
-use super::spec::{NewSpec, Specs, StoredSpec, common_text, env_text, have_in_common, numbered, stored_spec};
+use super::spec::{Specs, StoredSpec, common_text, env_text, have_in_common, numbered, stored_spec};
 use super::together::Together;
-use super::{NewSweepRow, Store, StoreError, Submission, VariableChange, WatchChange, twins};
+use super::{Store, StoreError, twins};
 use crate::identity::{Identity, identity};
-use crate::service_log::Line;
 use crate::{clock, words};
 
 /// So many new jobs at once are worth more memory, and for so long: there may be more of them.
 pub(super) const MANY: usize = 1_000;
 const ROOM_FOR: Duration = Duration::from_secs(1);
 
-/// What a commit needs beside the events.
-#[derive(Default)]
-pub struct Batch {
-    pub events: Vec<Event>,
-    /// The whole of each submitted job.
-    pub new: BTreeMap<JobId, NewRow>,
-    /// What each changed job is now.
-    pub edited: BTreeMap<JobId, EditedRow>,
-    /// Lines for service.log, told when the rest is on disk.
-    pub notes: Vec<Line>,
-    /// Ended jobs to delete.
-    pub forgotten: Vec<JobId>,
-    /// Runs whose directory was cleared.
-    pub tidied: Vec<RunId>,
-    pub meta: Vec<(&'static str, String)>,
-    pub watches: Vec<WatchChange>,
-    /// Sweeps that some of the new jobs belong to.
-    pub sweeps: Vec<NewSweepRow>,
-    /// What new jobs were queued under.
-    pub submissions: Vec<Submission>,
-    /// What the output of runs that end said of their results.
-    pub found: BTreeMap<RunId, Found>,
-    pub copied: Vec<Copied>,
-    pub variables: Vec<VariableChange>,
-    pub tags: Vec<TagChange>,
-    /// Which GPUs do not exist.
-    pub simulated: BTreeMap<MachineId, GpuSet>,
-    /// Machines that are added, for their events.
-    pub machines: Vec<MachineRow>,
-    /// Classes that are named for the first time.
-    pub classes: Vec<(ClassId, String)>,
-    /// Where new runs keep their files.
-    pub log_dir: PathBuf,
-}
-
-impl Batch {
-    pub fn is_empty(&self) -> bool {
-        self.events.is_empty() && !self.has_rows()
-    }
-
-    /// Whether committing it changes the database: one that could be committed without says nothing of the disk.
-    pub fn writes(&self) -> bool {
-        let is_live = |event: &Event| matches!(event, Event::MachineRead(_) | Event::DiskFull { .. } | Event::Stopping);
-        self.has_rows() || !self.events.iter().all(is_live)
-    }
-
-    /// What does not come from an event.
-    fn has_rows(&self) -> bool {
-        let lists = [self.forgotten.is_empty(), self.tidied.is_empty(), self.meta.is_empty(), self.watches.is_empty()];
-        let more = [self.copied.is_empty(), self.variables.is_empty(), self.tags.is_empty(), self.classes.is_empty()];
-        !lists.iter().chain(&more).all(|is_empty| *is_empty)
-    }
-
-    /// Nothing in it changes what a job is that waits, or adds one.
-    pub fn is_of_runs(&self) -> bool {
-        let Batch { new, edited, forgotten, meta, watches, copied, variables, tags, .. } = self;
-        let jobs = new.is_empty() && edited.is_empty() && forgotten.is_empty() && tags.is_empty();
-        let jobs = jobs && !self.events.iter().any(|event| matches!(event, Event::Orphaned { .. }));
-        jobs && meta.is_empty() && watches.is_empty() && copied.is_empty() && variables.is_empty()
-    }
-
-    fn ends(&self, job: JobId) -> bool {
-        self.events.iter().any(|event| matches!(event, Event::JobEnded { job: ended, .. } if *ended == job))
-    }
-}
-
-/// A tag that a job has from now on, or no more, ended or not.
-pub struct TagChange {
-    pub job: JobId,
-    pub tag: String,
-    pub take_off: bool,
-}
-
-pub struct NewRow {
-    /// Its environment is empty: that lies beside it.
-    pub spec: NewSpec,
-    pub env: Arc<JobEnv>,
-    pub identity: Identity,
-    pub sweep: Option<SweepId>,
-}
-
 /// Of an environment and of its secrets.
 type EnvNumbers = (i64, Option<i64>);
-
-/// The environment of a job, or of many.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct JobEnv {
-    /// Stored for good.
-    pub open: Env,
-    /// Dropped when the last job that needs them has ended.
-    pub secrets: Env,
-}
-
-impl JobEnv {
-    pub fn of(env: Env) -> JobEnv {
-        let (open, secrets) = split_secrets(env);
-        JobEnv { open, secrets }
-    }
-}
-
-/// A job that was changed.
-pub struct EditedRow {
-    /// Its environment is empty.
-    pub spec: JobSpec,
-    pub secret_names: Vec<String>,
-    /// What is stored for good, and the secrets; none where they stay.
-    pub env: Option<(Env, Env)>,
-}
 
 impl Store {
     pub fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {

@@ -10,6 +10,7 @@
 mod cluster;
 mod disk;
 mod ledger;
+mod login;
 mod park;
 mod said;
 mod site;

@@ -3,21 +3,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nexus_api::run_dir::RunSpec;
 use nexus_core::ids::{MachineId, RunId};
 use nexus_core::run::Outcome;
 use nexus_core::time::Time;
-use nexus_node::slurm::{Ask, Keeper};
+use nexus_node::slurm::Ask;
 use nexus_node::{Report, RunPlace, RunTerms};
 use nexus_testkit::Chance;
 
 use super::cluster::{self, Said, Truth};
 use super::ledger::Ledger;
+use super::login::Login;
 use super::said::{GpuTrouble, ended_report, hello, natural_end, reading};
-use super::site::PretendSite;
 use crate::backend::Simulated;
 use crate::backend::ssh::trouble::Trouble;
 use crate::backend::ssh::{News, Sink};
@@ -70,13 +70,6 @@ struct Host {
     is_broken: bool,
     /// A cluster, while a service has it.
     login: Option<Login>,
-}
-
-/// The login node of a cluster: it lives as long as its line.
-struct Login {
-    world: Arc<Mutex<cluster::World>>,
-    keeper: Option<Keeper<PretendSite>>,
-    asked: Vec<Ask>,
 }
 
 pub struct Park {
@@ -178,7 +171,7 @@ impl Park {
         host.reads_gpus = row.slurm.is_none() && row.simulated == 0;
         if row.slurm.is_some() && host.login.is_none() {
             let world = Arc::new(Mutex::new(cluster::World::new(seed, now, faults)));
-            host.login = Some(Login { world, keeper: None, asked: vec![] });
+            host.login = Some(Login::new(world));
         }
     }
 
@@ -551,38 +544,6 @@ impl Life {
             _ => return,
         };
         (self.at, self.outcome, self.stands_still) = (now, outcome, false);
-    }
-}
-
-impl Login {
-    fn world(&self) -> MutexGuard<'_, cluster::World> {
-        self.world.lock().expect("nobody panics with it in hand")
-    }
-
-    /// A new node, with what the last one left on disk.
-    fn begins(&mut self) {
-        let site = PretendSite(self.world.clone());
-        self.asked.clear();
-        self.keeper = Some(Keeper::open(site, cluster::SERVICE.into()).expect("a folder that can be read"));
-    }
-
-    fn dies(&mut self) {
-        self.keeper = None;
-        self.asked.clear();
-    }
-
-    /// Does what is due. False: it died of it.
-    fn turn(&mut self) -> bool {
-        let Some(mut keeper) = self.keeper.take() else { return true };
-        let asked = std::mem::take(&mut self.asked);
-        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| keeper.turn(asked))) {
-            Ok(()) => {
-                self.keeper = Some(keeper);
-                true
-            }
-            Err(unwound) if unwound.is::<Killed>() => false,
-            Err(bug) => std::panic::resume_unwind(bug),
-        }
     }
 }
 

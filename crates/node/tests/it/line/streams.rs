@@ -59,7 +59,7 @@ fn a_file_is_sent_from_where_it_is_asked_for_and_nothing_else_is() {
     assert_eq!((from(0), from(7), from(20)), (b"0123456789".to_vec(), b"789".to_vec(), vec![]));
     assert!(std::process::Command::new("mkfifo").arg(machine.path("pipe")).status().unwrap().success());
     for (name, words) in
-        [("none", "No such file"), ("", "no plain file"), ("link", "symbolic links"), ("pipe", "no plain file")]
+        [("none", "No such file"), ("", "is a folder"), ("link", "symbolic link"), ("pipe", "is a named pipe")]
     {
         let error = connection.read(file(machine.path(name))).unwrap_err();
         assert!(error.to_string().contains(words), "{name}: {error}");
