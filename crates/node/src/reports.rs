@@ -19,6 +19,11 @@ use crate::sockets;
 /// Longer than any message of a shim, and than any run that is handed to one.
 pub const MESSAGE_BYTES: usize = 128 << 10;
 
+/// Messages taken from one line, and connections accepted, before the caller goes on: a job that writes to the socket without end
+/// must not keep the ends of other jobs waiting.
+const MAX_MESSAGES: usize = 64;
+const MAX_ACCEPTS: usize = 64;
+
 const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
 
 /// A shim's connection, by number.
@@ -69,7 +74,8 @@ impl Reports {
         self.lines.iter().map(|(_, socket)| socket.as_fd()).chain([self.listener.as_fd()])
     }
 
-    /// All that has come on the lines that are ready, by their place among the sockets, and on new ones.
+    /// What has come on the lines that are ready, by their place among the sockets, and on new ones. What is beyond the limits is
+    /// still there at the next poll.
     pub fn take(&mut self, is_ready: impl Fn(usize) -> bool) -> Vec<Heard> {
         let mut heard = Vec::new();
         let lines = std::mem::take(&mut self.lines);
@@ -87,7 +93,7 @@ impl Reports {
     }
 
     fn accept(&mut self, heard: &mut Vec<Heard>) {
-        loop {
+        for _ in 0..MAX_ACCEPTS {
             match sockets::accept(&self.listener) {
                 Ok(Some(socket)) => {
                     self.next += 1;
@@ -102,17 +108,18 @@ impl Reports {
     }
 
     fn hear(&mut self, line: Line, socket: Arc<OwnedFd>, heard: &mut Vec<Heard>) {
-        loop {
+        for _ in 0..MAX_MESSAGES {
             match recv(&socket, &mut self.buffer[..], RecvFlags::empty()) {
                 Ok((length @ 1.., _)) => {
                     heard.extend(parse(&self.buffer[..length]).map(|message| Heard::Message(line, message)));
                 }
                 // What was sent before comes after a reset as well.
                 Err(Errno::INTR | Errno::CONNRESET) => {}
-                Err(Errno::AGAIN) => return self.lines.push((line, socket)),
+                Err(Errno::AGAIN) => break,
                 Ok((0, _)) | Err(_) => return heard.push(Heard::Closed(line)),
             }
         }
+        self.lines.push((line, socket));
     }
 
     /// Where a line that is open is written to.
@@ -156,4 +163,45 @@ fn parse(bytes: &[u8]) -> Option<ShimMessage> {
         ShimMessage::Ended(record) => record.format,
     };
     (format <= FORMAT).then_some(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use rustix::net::send;
+
+    use super::*;
+
+    #[test]
+    fn a_flood_on_one_line_is_taken_in_parts() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("reports.sock");
+        let mut reports = Reports::open(&path).unwrap();
+        let floods = sockets::connect_packets(&path, Instant::now()).unwrap();
+        let ended = |run: &str| {
+            format!(
+                r#"{{"say":"ended","format":1,"run":"{run}","status":{{"kind":"exited","code":0}},"cause":"own","pid":1,"started_at_ms":1,"ended_at_ms":2,"lost_output_bytes":0}}"#
+            )
+        };
+        for number in 0..MAX_MESSAGES + 10 {
+            send(&floods, ended(&format!("aaa.{number}")).as_bytes(), SendFlags::DONTWAIT).unwrap();
+        }
+        let took: Vec<usize> = (0..3).map(|_| reports.take(|_| true).len()).collect();
+        assert_eq!(took, [MAX_MESSAGES, 10, 0]);
+        assert_eq!(reports.sockets().count(), 2, "the line is still heard");
+    }
+
+    #[test]
+    fn connections_without_end_are_accepted_in_parts() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("reports.sock");
+        let mut reports = Reports::open(&path).unwrap();
+        let lines: Vec<OwnedFd> =
+            (0..MAX_ACCEPTS + 10).map(|_| sockets::connect_packets(&path, Instant::now()).unwrap()).collect();
+        reports.take(|_| true);
+        assert_eq!(reports.lines.len(), MAX_ACCEPTS);
+        reports.take(|_| true);
+        assert_eq!(reports.lines.len(), lines.len());
+    }
 }

@@ -65,11 +65,21 @@ fn connect_as(kind: SocketType, path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Connects to a name of the abstract namespace, which any user may have taken.
+/// Connects to a name of the abstract namespace, which any user may have taken. Never waits for room in the listener's queue: a
+/// stopped listener makes none. Reads and writes of the stream block.
 #[expect(clippy::disallowed_methods, reason = "asks for the peer at once")]
 pub fn connect_abstract(name: &str) -> io::Result<UnixStream> {
-    let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
-    check_peer(&stream, name)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?).map_err(
+        |errno| match errno {
+            Errno::AGAIN => io::Error::new(io::ErrorKind::WouldBlock, "it does not accept connections"),
+            other => other.into(),
+        },
+    )?;
+    check_peer(&socket, name)?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
     Ok(stream)
 }
 
@@ -221,6 +231,20 @@ mod tests {
         assert!(accept(&listener).unwrap().is_none(), "a stranger was let in");
         assert!(accept(&listener).unwrap().is_some());
         assert_eq!(accept(&listener).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn a_listener_whose_queue_is_full_keeps_nobody_waiting() {
+        let name = format!("nexus-test-full-{}", std::process::id());
+        let listener = listen_abstract(&name).unwrap();
+        listen(&listener, 0).unwrap();
+        let (sender, tried) = channel();
+        std::thread::spawn(move || {
+            let connections: Vec<_> = (0..3).map(|_| connect_abstract(&name)).collect();
+            let _ = sender.send(connections.into_iter().find_map(Result::err).map(|error| error.kind()));
+        });
+        let error = tried.recv_timeout(Duration::from_secs(20)).expect("a connection waits for room in the queue");
+        assert_eq!(error, Some(io::ErrorKind::WouldBlock));
     }
 
     #[test]

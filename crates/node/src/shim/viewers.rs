@@ -20,6 +20,10 @@ use crate::{rendezvous, sockets};
 /// More are turned away.
 const MOST: usize = 32;
 
+/// Connections accepted before the shim looks after its job again: the name of the socket stands in /proc/net/unix, so that any
+/// user can connect without end.
+const MAX_ACCEPTS: usize = 16;
+
 /// What was typed and the job has not read yet; with more than this viewers are not heard.
 const TYPED_BYTES: usize = 64 << 10;
 
@@ -147,8 +151,10 @@ impl Viewers {
         self.send();
     }
 
+    /// Connections beyond the limit wait in the kernel's queue, and the next poll tells of them.
     fn accept(&mut self) {
-        while let Some(listener) = &self.listener {
+        let Some(listener) = &self.listener else { return };
+        for _ in 0..MAX_ACCEPTS {
             match sockets::accept(listener) {
                 Ok(Some(stream)) if self.viewers.len() < MOST => self.viewers.push(Viewer::new(stream.into())),
                 Ok(_) => {}
@@ -317,5 +323,26 @@ impl Viewers {
             drop(polled);
             self.viewers.retain_mut(|viewer| viewer.flush().is_ok() && viewer.is_behind());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_without_end_are_accepted_in_parts() {
+        let spec = serde_json::json!({
+            "format": 1, "run": "aaa.1", "dir": "/nowhere", "argv": ["true"], "shell": false, "cwd": "/", "env": [],
+            "limits": {}, "tty": true, "columns": 80, "rows": 24, "grace_ms": 0, "reports": "",
+        });
+        let mut viewers = Viewers::open(&serde_json::from_value(spec).unwrap());
+        let name = viewers.name.clone().unwrap();
+        let connections: Vec<_> = (0..MAX_ACCEPTS + 5).map(|_| rendezvous::connect(&name).unwrap()).collect();
+        let seen = Seen { stdout: None, stderr: None, printed: 0 };
+        viewers.serve(&seen);
+        assert_eq!(viewers.viewers.len(), MAX_ACCEPTS);
+        viewers.serve(&seen);
+        assert_eq!(viewers.viewers.len(), connections.len());
     }
 }
