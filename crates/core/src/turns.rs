@@ -9,8 +9,9 @@
 //!           ├── MAX_DEFER_MS have gone by with enough free GPUs ──> ours
 //!           └── `gather_ms` have gone by with too few of them ────> ours
 //! ```
-//! What others say is not believed further than that: time for which GPUs were kept in vain is a debt of that user, which is
-//! paid back slowly, so that wishes of a user who never takes a GPU cost the others a tenth of their time at most.
+//! What others say is not believed further than that: time for which GPUs were kept is a debt of that user. The user pays it back
+//! by holding a GPU that was free for as long, else at a tenth of the time that goes by. So wishes of a user who never takes a GPU cost
+//! the others a tenth of their time at most, and a lock that is held for an instant repays an instant.
 
 use std::collections::BTreeMap;
 
@@ -89,9 +90,11 @@ pub struct Deferral {
 #[derive(Clone, Copy, Debug, Default)]
 struct Peer {
     wish: Wish,
-    /// For so long enough GPUs, and too few of them, were kept for this user in vain.
+    /// Debt: for so long enough GPUs, and too few of them, were kept for this user.
     kept_ms: u64,
     gathered_ms: u64,
+    /// The user holds a GPU that was taken after the last GPU was kept.
+    repays: bool,
     /// More than that is not kept for, until half of it is paid back.
     is_spent: bool,
 }
@@ -128,10 +131,18 @@ impl Turns {
         }
     }
 
-    /// The user holds a GPU that was free: nothing was kept in vain.
-    pub fn took(&mut self, user: u32) {
-        if let Some(peer) = self.peers.get_mut(&user) {
-            (peer.kept_ms, peer.gathered_ms, peer.is_spent) = (0, 0, false);
+    /// Takes in a reading of the locks: who holds a GPU, and who of them holds one that was free before.
+    pub fn read_holders(&mut self, holders: &BTreeMap<u32, bool>, gather_ms: u64, now_ms: u64) {
+        self.count(gather_ms, now_ms);
+        for (user, peer) in &mut self.peers {
+            match holders.get(user) {
+                Some(true) => {
+                    peer.repays = true;
+                    self.last.take_if(|(deferral, _)| deferral.user == *user);
+                }
+                Some(false) => {}
+                None => peer.repays = false,
+            }
         }
     }
 
@@ -168,9 +179,16 @@ impl Turns {
         let passed = passed - passed % PAY_BACK_PART;
         for (user, peer) in &mut self.peers {
             match self.last {
-                Some((deferral, true)) if deferral.user == *user => peer.kept_ms += passed,
-                Some((deferral, false)) if deferral.user == *user => peer.gathered_ms += passed,
+                Some((deferral, is_enough)) if deferral.user == *user => {
+                    peer.repays = false;
+                    // No more than what a wish may cost: this service may have been suspended meanwhile.
+                    match is_enough {
+                        true => peer.kept_ms = (peer.kept_ms + passed).min(MAX_DEFER_MS),
+                        false => peer.gathered_ms = (peer.gathered_ms + passed).min(gather_ms),
+                    }
+                }
                 _ => {
+                    let paid_back = if peer.repays { passed } else { paid_back };
                     peer.kept_ms = peer.kept_ms.saturating_sub(paid_back);
                     peer.gathered_ms = peer.gathered_ms.saturating_sub(paid_back);
                 }

@@ -5,7 +5,7 @@
 #[path = "sim/chance.rs"]
 mod chance;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use chance::Chance;
 use nexus_core::turns::{MAX_DEFER_MS, Turns, Usage, Wish};
@@ -103,7 +103,10 @@ impl Machine {
             let (_, gpu, holder) = self.sights.pop_front().expect("it was there");
             for user in &mut self.users {
                 user.seen[gpu] = holder;
-                holder.into_iter().for_each(|holder| user.turns.took(holder));
+                let mut holders: BTreeMap<u32, bool> =
+                    user.seen.iter().flatten().map(|holder| (*holder, false)).collect();
+                holders.extend(holder.map(|holder| (holder, true)));
+                user.turns.read_holders(&holders, GATHER_MS, now);
             }
         }
     }
@@ -248,16 +251,50 @@ fn gpus_are_gathered_for_a_limited_time() {
     assert_eq!(defers(&mut turns, 2, 1_000), Some(61_000), "two of four are kept");
     assert_eq!(defers(&mut turns, 3, 31_000), Some(61_000));
     assert_eq!(defers(&mut turns, 4, 41_000), Some(43_000), "all four: they can be taken now");
-    turns.took(1);
-    assert_eq!(defers(&mut turns, 2, 41_100), Some(101_100), "it took them");
-    assert_eq!(defers(&mut turns, 2, 101_100), None, "long enough");
-    assert_eq!(defers(&mut turns, 4, 101_200), None, "and its debt counts for all that it wishes");
-    assert_eq!(defers(&mut turns, 2, 420_000), Some(451_890), "half of it is paid back after five minutes");
+    turns.read_holders(&BTreeMap::from([(1, true)]), GATHER_MS, 41_000);
+    turns.read_holders(&BTreeMap::new(), GATHER_MS, 91_000);
+    assert_eq!(defers(&mut turns, 2, 91_000), Some(151_000), "it held them for longer than they were kept");
+    assert_eq!(defers(&mut turns, 2, 151_000), None, "long enough");
+    assert_eq!(defers(&mut turns, 4, 151_100), None, "and its debt counts for all that it wishes");
+    assert_eq!(defers(&mut turns, 2, 469_900), Some(501_790), "half of it is paid back after five minutes");
     // Without gathering a wish for several GPUs keeps none, and one for as many as are free does.
     let mut turns = Turns::default();
     turns.hear(1, Wish { gpus: 2, ..Wish::default() });
     assert_eq!(turns.defers(2, &own, 1, 0, 10), None);
     assert!(turns.defers(2, &own, 2, 0, 20).is_some());
+}
+
+#[test]
+fn a_lock_that_is_held_for_an_instant_repays_an_instant() {
+    let mut turns = Turns::default();
+    let own = Wish { gpus: 1, used_ms: 5_000, held: 0, at_ms: 0 };
+    turns.hear(1, Wish { gpus: 1, ..Wish::default() });
+    let (mut kept_ms, mut now) = (0, 0);
+    while now < 600_000 {
+        // The stranger takes a free GPU once a second, for a tenth of it, and wishes for another all the time.
+        match now % 1_000 {
+            0 => turns.read_holders(&BTreeMap::from([(1, true)]), GATHER_MS, now),
+            100 => turns.read_holders(&BTreeMap::new(), GATHER_MS, now),
+            _ => {}
+        }
+        kept_ms += if turns.defers(2, &own, 1, GATHER_MS, now).is_some() { 10 } else { 0 };
+        now += 10;
+    }
+    assert!(kept_ms < now / 5, "a GPU was kept for {kept_ms} of {now} ms");
+}
+
+#[test]
+fn a_service_that_was_suspended_makes_nobody_a_debtor_for_that_time() {
+    let mut turns = Turns::default();
+    let own = Wish { gpus: 1, used_ms: 5_000, held: 0, at_ms: 0 };
+    turns.hear(1, Wish { gpus: 1, ..Wish::default() });
+    assert!(turns.defers(2, &own, 1, GATHER_MS, 1_000).is_some());
+    let awake = 1_000 + 8 * 3_600_000;
+    assert!(turns.defers(2, &own, 1, GATHER_MS, awake).is_none(), "it was waited for long enough");
+    assert!(
+        turns.defers(2, &own, 1, GATHER_MS, awake + 10_100).is_some(),
+        "its debt was two seconds, and half is paid back"
+    );
 }
 
 #[test]

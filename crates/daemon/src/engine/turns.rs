@@ -26,6 +26,9 @@ use crate::service_log::Line;
 /// Others work out by themselves how GPU time grows; they are told what it is this often.
 const TELL_AGAIN_MS: u64 = 1_000;
 
+/// Shortest time between two looks at the GPUs that messages of other users cause.
+const LOOK_INTERVAL_MS: u64 = 20;
+
 /// Longest wait for the reading that shows which GPU a user took.
 const READ_MS: u64 = 100;
 
@@ -57,6 +60,8 @@ pub(super) struct TurnKeeper {
     unread_until_ms: Option<u64>,
     /// Who held which GPU at the last reading, by UUID.
     holders: BTreeMap<String, u32>,
+    /// When a message last caused a look at the GPUs.
+    looked_at_ms: u64,
 }
 
 impl TurnKeeper {
@@ -73,24 +78,25 @@ impl TurnKeeper {
             is_kept: false,
             unread_until_ms: None,
             holders: BTreeMap::new(),
+            looked_at_ms: 0,
         }
     }
 
-    /// Who has taken a GPU since the last reading.
-    fn read(&mut self, reading: &Reading) {
-        let mut holders = BTreeMap::new();
+    /// Who holds a GPU, and who has taken one since the last reading.
+    fn read(&mut self, reading: &Reading, gather_ms: u64) {
+        let (mut holders, mut users) = (BTreeMap::new(), BTreeMap::new());
         for gpu in &reading.gpus {
             let GpuState::Read(vitals) = &gpu.state else { continue };
             let Some(holder) = &vitals.lock else { continue };
             let pid = holder.pid.unwrap_or(0);
-            if self.holders.get(&gpu.uuid) != Some(&pid)
-                && let Some(name) = &holder.user
+            if let Some(name) = &holder.user
+                && let Some(user) = self.turns.users().find(|user| users::name_of(*user) == *name)
             {
-                let user = self.turns.users().find(|user| users::name_of(*user) == *name);
-                user.into_iter().for_each(|user| self.turns.took(user));
+                *users.entry(user).or_default() |= self.holders.get(&gpu.uuid) != Some(&pid);
             }
             holders.insert(gpu.uuid.clone(), pid);
         }
+        self.turns.read_holders(&users, gather_ms, boot_ms());
         self.holders = holders;
         self.unread_until_ms = None;
     }
@@ -122,16 +128,21 @@ impl Engine {
             PeerNews::Heard { user, message } => {
                 // A stranger may say anything.
                 let Ok(told) = serde_json::from_str::<Told>(&message) else { return };
+                // A wish for more GPUs than there are can never be met, so that GPUs are not gathered for it.
+                let gpus = Some(told.gpus).filter(|gpus| usize::from(*gpus) <= self.pool.local().machine.gpus.len());
                 let wish = Wish {
-                    gpus: told.gpus,
+                    gpus: gpus.unwrap_or(0),
                     used_ms: told.used_ms.min(MAX_USED_MS),
                     held: told.held,
                     at_ms: told.at_ms.min(boot_ms()),
                 };
                 if turns.hear(user, wish) && self.world.pending() > 0 {
-                    // It took a GPU, or let go of one.
-                    watched.watcher.look_now();
-                    let keeper = &mut watched.turns;
+                    // It took a GPU, or let go of one. A look that is left out costs at most a lost race for the lock.
+                    let (keeper, now) = (&mut watched.turns, boot_ms());
+                    if now.saturating_sub(keeper.looked_at_ms) >= LOOK_INTERVAL_MS {
+                        keeper.looked_at_ms = now;
+                        watched.watcher.look_now();
+                    }
                     if keeper.deferral.take_if(|deferral| deferral.user == user).is_some() {
                         keeper.unread_until_ms = Some(boot_ms() + READ_MS);
                     }
@@ -142,7 +153,7 @@ impl Engine {
 
     pub(super) fn peers_read(&mut self, reading: &Reading) {
         if let Some(watched) = &mut self.watched {
-            watched.turns.read(reading);
+            watched.turns.read(reading, self.specs.config.gpus.gather.as_millis() as u64);
         }
     }
 

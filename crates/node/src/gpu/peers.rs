@@ -6,7 +6,8 @@
 //! ```
 //! A message counts as long as its connection lasts, and for the user whom the kernel names as its other end. A socket file counts
 //! only if that user owns it, so nobody speaks for somebody else. Each user has one voice: of several services of one user the
-//! first one that listens has it. Peers are strangers: their messages are short, few, and believed by nobody here.
+//! first one that listens has it, and the others connect without a word. Peers are strangers: their messages are short, few, and
+//! believed by nobody here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -36,12 +37,19 @@ const MAX_MESSAGE_BYTES: usize = 256;
 /// Connections of more are closed.
 const MAX_PEERS: usize = 64;
 
+/// Connections that one user may have opened to this service: one for each service of that user, of which one speaks.
+const MAX_CONNECTIONS_PER_USER: usize = 4;
+
 /// Entries of the folder that are looked at: somebody may have filled it.
 const MAX_ENTRIES: usize = 4096;
 
-/// A peer that says more than this in a second is not heard for a while.
+/// A user with more messages and connections than this in a second is not heard for a while.
 const MAX_MESSAGES_PER_SECOND: u32 = 200;
 const BAN: Duration = Duration::from_secs(60);
+
+/// Delay after an accept(2) that failed, as at the limit of descriptors: the connection still waits, so that poll(2) would return at
+/// once.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 const PREFIX: &str = "turn.";
 
@@ -102,8 +110,11 @@ impl Peers {
             listener: None,
             connections: Vec::new(),
             told: String::new(),
+            is_silent: false,
+            budgets: BTreeMap::new(),
             banned: BTreeMap::new(),
             scan_at: Instant::now(),
+            accept_at: None,
         };
         let thread = threads::start("gpu-peers", move || switchboard.run())?;
         Ok(Peers { said, thread: Some(thread) })
@@ -129,11 +140,17 @@ impl Drop for Peers {
 struct Connection {
     stream: UnixStream,
     user: u32,
-    /// We connected. There may be one of each kind to a user.
+    /// This service connected.
     outgoing: bool,
     heard: Vec<u8>,
-    messages: u32,
-    counted_since: Instant,
+    /// A message has come: the user's wish lasts as long as such a connection.
+    has_spoken: bool,
+}
+
+/// Messages and connections of a user within a second.
+struct Budget {
+    used: u32,
+    since: Instant,
 }
 
 /// The socket on which this service is found.
@@ -158,8 +175,13 @@ struct Switchboard {
     listener: Option<Listener>,
     connections: Vec<Connection>,
     told: String,
+    /// Another service of this user has the voice.
+    is_silent: bool,
+    budgets: BTreeMap<u32, Budget>,
     banned: BTreeMap<u32, Instant>,
     scan_at: Instant,
+    /// When to accept again after a failure.
+    accept_at: Option<Instant>,
 }
 
 impl Switchboard {
@@ -175,22 +197,31 @@ impl Switchboard {
             }
             if state.seeks && Instant::now() >= self.scan_at {
                 self.scan_at = Instant::now() + SCAN_INTERVAL;
+                let was_silent = self.is_silent;
                 // What cannot be done now is tried again.
                 let _ = self.scan();
+                if was_silent && !self.is_silent {
+                    self.tell_all();
+                }
             }
             self.wait(state.seeks);
+            let before = self.users();
             self.accept();
             self.hear();
+            self.drop_banned();
+            self.tell_gone(before);
         }
     }
 
     fn wait(&self, seeks: bool) {
-        let left = self.scan_at.saturating_duration_since(Instant::now());
-        let left = Timespec::try_from(left).unwrap_or_default();
+        let until = seeks.then_some(self.scan_at).into_iter().chain(self.accept_at).min();
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let left = left.map(|left| Timespec::try_from(left).unwrap_or_default());
         let mut polled = vec![PollFd::new(&self.said.wake, PollFlags::IN)];
-        polled.extend(self.listener.iter().map(|listener| PollFd::new(&listener.socket, PollFlags::IN)));
+        let listener = self.listener.iter().filter(|_| self.accept_at.is_none());
+        polled.extend(listener.map(|listener| PollFd::new(&listener.socket, PollFlags::IN)));
         polled.extend(self.connections.iter().map(|one| PollFd::new(&one.stream, PollFlags::IN)));
-        let _ = poll(&mut polled, seeks.then_some(&left));
+        let _ = poll(&mut polled, left.as_ref());
         let _ = rustix::io::read(&self.said.wake, &mut [0u8; 8]);
     }
 
@@ -198,7 +229,7 @@ impl Switchboard {
     fn scan(&mut self) -> io::Result<()> {
         let folder = self.locks.open()?;
         self.banned.retain(|_, until| *until > Instant::now());
-        let mut own_lives = false;
+        let (mut own_lives, mut reached) = (false, Vec::new());
         let mut connected: BTreeSet<u32> = BTreeSet::new();
         connected.extend(self.connections.iter().filter(|one| one.outgoing).map(|one| one.user));
         for entry in Dir::read_from(&folder)?.take(MAX_ENTRIES) {
@@ -216,7 +247,7 @@ impl Switchboard {
             match connect(&folder, &name) {
                 Ok((stream, user)) if user == owner && user != self.own => {
                     connected.insert(user);
-                    self.add(stream, user, true);
+                    reached.push((stream, user));
                 }
                 Ok((_, user)) => own_lives |= user == self.own && owner == self.own,
                 // Left behind by a service that was killed.
@@ -233,42 +264,80 @@ impl Switchboard {
         if self.listener.is_none() && !own_lives {
             self.listener = Some(listen(folder, self.own)?);
         }
+        self.is_silent = self.listener.is_none();
+        reached.into_iter().for_each(|(stream, user)| self.add(stream, user, true));
         Ok(())
     }
 
     #[expect(clippy::disallowed_methods, reason = "other users are who it is for; they are known by their uid")]
     fn accept(&mut self) {
+        if self.accept_at.is_some_and(|at| at > Instant::now()) {
+            return;
+        }
+        self.accept_at = None;
         let Some(listener) = &self.listener else { return };
         let mut came = Vec::new();
-        while let Ok((stream, _)) = listener.socket.accept() {
-            came.push(stream);
-            if came.len() >= MAX_PEERS {
-                break;
+        while came.len() < MAX_PEERS {
+            match listener.socket.accept() {
+                Ok((stream, _)) => came.push(stream),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => {
+                    self.accept_at = Some(Instant::now() + ACCEPT_RETRY_DELAY);
+                    break;
+                }
             }
         }
         for stream in came {
             let Ok(user) = socket_peercred(&stream).map(|peer| peer.uid.as_raw()) else { continue };
-            let is_banned = self.banned.get(&user).is_some_and(|until| *until > Instant::now());
-            if user != self.own && !is_banned && stream.set_nonblocking(true).is_ok() {
-                // The user's newest counts.
-                self.connections.retain(|one| one.outgoing || one.user != user);
-                self.add(stream, user, false);
+            if user == self.own || self.charge(user, 1) || stream.set_nonblocking(true).is_err() {
+                continue;
             }
+            let of_user = |one: &Connection| !one.outgoing && one.user == user;
+            if self.connections.iter().filter(|one| of_user(one)).count() >= MAX_CONNECTIONS_PER_USER
+                && let Some(oldest) = self.connections.iter().position(of_user)
+            {
+                self.connections.remove(oldest);
+            }
+            self.add(stream, user, false);
         }
+    }
+
+    /// Counts messages and connections of a user. Returns whether the user is not heard, now or already.
+    fn charge(&mut self, user: u32, count: u32) -> bool {
+        let now = Instant::now();
+        if self.banned.get(&user).is_some_and(|until| *until > now) {
+            return true;
+        }
+        self.budgets.retain(|_, budget| now - budget.since < Duration::from_secs(1));
+        let budget = self.budgets.entry(user).or_insert(Budget { used: 0, since: now });
+        budget.used = budget.used.saturating_add(count);
+        let is_spent = budget.used > MAX_MESSAGES_PER_SECOND;
+        if is_spent {
+            self.banned.insert(user, now + BAN);
+        }
+        is_spent
+    }
+
+    fn drop_banned(&mut self) {
+        let now = Instant::now();
+        self.banned.retain(|_, until| *until > now);
+        self.connections.retain(|one| !self.banned.contains_key(&one.user));
     }
 
     fn add(&mut self, stream: UnixStream, user: u32, outgoing: bool) {
         if self.connections.len() >= 2 * MAX_PEERS {
             return;
         }
-        let (heard, messages, counted_since) = (Vec::new(), 0, Instant::now());
-        let connection = Connection { stream, user, outgoing, heard, messages, counted_since };
-        if self.told.is_empty() || tell(&connection.stream, &self.told) {
-            self.connections.push(connection);
+        if self.is_silent || self.told.is_empty() || tell(&stream, &self.told) {
+            self.connections.push(Connection { stream, user, outgoing, heard: Vec::new(), has_spoken: false });
         }
     }
 
     fn tell_all(&mut self) {
+        if self.is_silent {
+            return;
+        }
         let told = std::mem::take(&mut self.told);
         let before = self.users();
         self.connections.retain(|one| tell(&one.stream, &told));
@@ -277,12 +346,15 @@ impl Switchboard {
     }
 
     fn hear(&mut self) {
-        let before = self.users();
         let mut connections = std::mem::take(&mut self.connections);
         connections.retain_mut(|one| match one.take() {
-            Ok(message) => {
+            Ok(Taken { messages, newest }) => {
                 let user = one.user;
-                message.into_iter().for_each(|message| (self.sink)(PeerNews::Heard { user, message }));
+                if messages > 0 && self.charge(user, messages) {
+                    return false;
+                }
+                one.has_spoken |= newest.is_some();
+                newest.into_iter().for_each(|message| (self.sink)(PeerNews::Heard { user, message }));
                 true
             }
             Err(error) => {
@@ -293,11 +365,11 @@ impl Switchboard {
             }
         });
         self.connections = connections;
-        self.tell_gone(before);
     }
 
+    /// Users of whom a message has come over a connection that still lives.
     fn users(&self) -> BTreeSet<u32> {
-        self.connections.iter().map(|one| one.user).collect()
+        self.connections.iter().filter(|one| one.has_spoken).map(|one| one.user).collect()
     }
 
     fn tell_gone(&self, before: BTreeSet<u32>) {
@@ -307,36 +379,37 @@ impl Switchboard {
     }
 }
 
+/// What has come over a connection.
+struct Taken {
+    messages: u32,
+    newest: Option<String>,
+}
+
 impl Connection {
-    /// The newest message that has come. An error: it is over, or says too much.
-    fn take(&mut self) -> io::Result<Option<String>> {
+    /// An error: the connection is over, or a message is too long.
+    fn take(&mut self) -> io::Result<Taken> {
+        let nothing = Taken { messages: 0, newest: None };
         let mut bytes = [0u8; 4 * MAX_MESSAGE_BYTES];
         match self.stream.read(&mut bytes) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(count) => self.heard.extend(&bytes[..count]),
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
-                return Ok(None);
+                return Ok(nothing);
             }
             Err(error) => return Err(error),
         }
-        if self.counted_since.elapsed() > Duration::from_secs(1) {
-            (self.messages, self.counted_since) = (0, Instant::now());
-        }
-        self.messages += self.heard.iter().filter(|byte| **byte == b'\n').count() as u32;
         let Some(end) = self.heard.iter().rposition(|byte| *byte == b'\n') else {
             return if self.heard.len() < MAX_MESSAGE_BYTES {
-                Ok(None)
+                Ok(nothing)
             } else {
                 Err(io::ErrorKind::InvalidData.into())
             };
         };
-        if self.messages > MAX_MESSAGES_PER_SECOND {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
         let rest = self.heard.split_off(end + 1);
         let lines = std::mem::replace(&mut self.heard, rest);
+        let messages = lines.iter().filter(|byte| **byte == b'\n').count() as u32;
         let last = lines[..end].rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
-        Ok(String::from_utf8(last.to_vec()).ok())
+        Ok(Taken { messages, newest: String::from_utf8(last.to_vec()).ok() })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Readings of made-up GPUs through the real library calls, and the locks between services.
 
 mod locks;
+mod peers;
 mod readings;
 mod troubles;
 
