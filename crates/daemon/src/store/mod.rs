@@ -36,6 +36,7 @@ mod watches;
 mod write;
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -44,6 +45,7 @@ use nexus_api::env::Env;
 use nexus_api::jobs::State;
 use nexus_api::problem::Problem;
 use nexus_core::ids::{JobId, RunId};
+use nexus_node::users::name_of;
 use nexus_node::{memory, own_file};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction};
@@ -397,8 +399,27 @@ impl Readers {
 }
 
 /// Readable by its owner alone; SQLite gives the files beside it the same mode.
+/// Makes an empty file where there is none. A file of another user is refused: whoever wrote it chose the commands in it, and could put
+/// it there while the home was open to others.
 fn make_private(path: &Path) -> std::io::Result<()> {
-    own_file::append(path).map(drop)
+    own_file::append(path)?;
+    for name in ["", "-wal", "-journal"] {
+        let mut file = path.as_os_str().to_owned();
+        file.push(name);
+        let Ok(found) = std::fs::metadata(&file) else { continue };
+        let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+        let shown = Path::new(&file).display();
+        if owner != rustix::process::geteuid().as_raw() {
+            let text = format!("{shown} belongs to {}; remove it, or put a backup back", name_of(owner));
+            return Err(std::io::Error::other(text));
+        }
+        if mode & 0o022 != 0 {
+            let text =
+                format!("others may have written to {shown} (mode {mode:o}); if you trust it: chmod 600 {shown}");
+            return Err(std::io::Error::other(text));
+        }
+    }
+    Ok(())
 }
 
 fn open_reader(path: &Path) -> rusqlite::Result<Connection> {

@@ -253,3 +253,30 @@ fn a_file_that_is_typed_for_one_reading_is_read_with_a_warning() {
     let mode = std::fs::metadata(nexus.work().join("out.jsonl")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "{mode:o}");
 }
+
+#[test]
+fn a_database_that_a_stranger_put_into_an_open_home_is_refused() {
+    if !is_root() {
+        return;
+    }
+    let nexus = Nexus::fresh(NEXUS);
+    nexus.start(1);
+    nexus.ok(&["stop", "-y"]);
+    let database = nexus.home().join("nexus.db");
+    let refused = |why: &str| {
+        let said = nexus.fails(1, &["start"]);
+        assert!(said.contains(why), "{said}");
+    };
+    chown(&database, Some(STRANGER), None).unwrap();
+    refused(&format!("nexus.db belongs to {STRANGER}"));
+    chown(&database, Some(0), None).unwrap();
+    set_mode(&database, 0o666);
+    refused("others may have written to");
+    set_mode(&database, 0o600);
+    let log = nexus.home().join("nexus.db-wal");
+    std::fs::write(&log, "").unwrap();
+    chown(&log, Some(STRANGER), None).unwrap();
+    refused(&format!("nexus.db-wal belongs to {STRANGER}"));
+    std::fs::remove_file(&log).unwrap();
+    nexus.ok(&["start"]);
+}
