@@ -32,6 +32,8 @@ pub enum CliError {
     Home { source: Box<dyn Error + Send + Sync> },
     #[error("the service does not answer {path}")]
     Connection { path: String, source: Box<dyn Error + Send + Sync> },
+    #[error("the service is stopped (pid {pid})")]
+    Stopped { pid: u32 },
     #[error("the service went away")]
     ServiceLeft { source: Option<Box<dyn Error + Send + Sync>> },
     #[error("the answer of the service to {path} cannot be read")]
@@ -107,6 +109,13 @@ impl CliError {
             CliError::Connection { source, .. } => {
                 Told { error, why: Some(chain(source.as_ref())), hint: hint("nexus doctor") }
             }
+            CliError::Stopped { pid } => Told {
+                error,
+                why: Some(
+                    "a signal (SIGSTOP) or a debugger has stopped its process, so it cannot answer; jobs go on".into(),
+                ),
+                hint: hint(&format!("kill -CONT {pid} continues it; nexus restart replaces it")),
+            },
             CliError::ServiceLeft { source } => {
                 Told { error, why: source.as_ref().map(|source| chain(source.as_ref())), hint: hint("nexus start") }
             }

@@ -64,6 +64,12 @@ pub fn holder(home: &Path) -> Option<Holder> {
     (is_it && is_alive(&process)).then_some(Holder { signature, process })
 }
 
+/// The pid of the service that holds the lock of this home, if a signal or a debugger has stopped its process.
+pub fn stopped_service(home: &Path) -> Option<u32> {
+    let pid = holder(home)?.signature.pid;
+    processes::stat(pid).is_some_and(|stat| processes::is_stopped(stat.process)).then_some(pid)
+}
+
 impl Holder {
     /// Asks the service to end; running jobs go on. One that does not is killed: what it has told anybody is on the disk.
     pub fn end(&self) -> io::Result<Ended> {

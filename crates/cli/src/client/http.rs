@@ -28,6 +28,9 @@ use crate::error::CliError;
 /// A service that has not begun to answer by then is told about, not waited for.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
+/// Time after which a client without an answer looks whether the service is stopped.
+const STOPPED_LOOK_DELAY: Duration = Duration::from_secs(5);
+
 /// A connection on which nothing was asked for this long is left alone: there may be another service by now.
 const FRESH: Duration = Duration::from_millis(500);
 
@@ -109,7 +112,7 @@ impl Client {
     ) -> Result<T, CliError> {
         let mut connection = shake_hands(path, self.connect(path)?).await?;
         let request = request(Method::POST, path).header("idempotency-key", key).body(Full::new(json(body)));
-        let response = answered(&mut connection, path, request.map_err(self::connection(path))?).await?;
+        let response = self.answered(&mut connection, path, request.map_err(self::connection(path))?).await?;
         read(path, response).await
     }
 
@@ -138,7 +141,7 @@ impl Client {
     pub(super) async fn post_stream(&self, path: &str, pieces: mpsc::Receiver<Bytes>) -> Result<Body, CliError> {
         let mut connection = shake_hands(path, self.connect(path)?).await?;
         let request = request(Method::POST, path).body(Pieces(pieces)).map_err(self::connection(path))?;
-        let response = answered(&mut connection, path, request).await?;
+        let response = self.answered(&mut connection, path, request).await?;
         streamed(path, response).await
     }
 
@@ -187,11 +190,49 @@ impl Client {
 
     async fn asked_first(&self, path: &str, stream: UnixStream) -> Result<(), CliError> {
         let mut connection = shake_hands(path, stream).await?;
-        let answer = exchange(&mut connection, Method::GET, path, Bytes::new()).await?;
+        let answer = self.exchange(&mut connection, Method::GET, path, Bytes::new()).await?;
         whole(path, answer).await?;
         connection.ready().await.map_err(self::connection(path))?;
         *self.open() = Some(Open { connection, since: Instant::now(), has_answered: true });
         Ok(())
+    }
+
+    async fn exchange(
+        &self,
+        sender: &mut Connection,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, CliError> {
+        let request = request(method, path).body(Full::new(body)).map_err(connection(path))?;
+        self.answered(sender, path, request).await
+    }
+
+    /// A stopped service (SIGSTOP, a debugger) is told early: no wait makes it answer.
+    async fn answered<B>(
+        &self,
+        sender: &mut SendRequest<B>,
+        path: &str,
+        request: Request<B>,
+    ) -> Result<Response<Incoming>, CliError>
+    where
+        B: hyper::body::Body<Data = Bytes, Error = Infallible> + Send + 'static,
+    {
+        let answer = sender.send_request(request);
+        tokio::pin!(answer);
+        if let Ok(answered) = tokio::time::timeout(STOPPED_LOOK_DELAY, &mut answer).await {
+            return answered.map_err(connection(path));
+        }
+        if let Some(pid) = lock_holder::stopped_service(&self.home) {
+            return Err(CliError::Stopped { pid });
+        }
+        match tokio::time::timeout(ANSWER_LIMIT - STOPPED_LOOK_DELAY, answer).await {
+            Ok(answered) => answered.map_err(connection(path)),
+            Err(_) => {
+                let late = format!("there was no answer within {} seconds", ANSWER_LIMIT.as_secs());
+                Err(connection(path)(io::Error::new(io::ErrorKind::TimedOut, late)))
+            }
+        }
     }
 
     fn open(&self) -> MutexGuard<'_, Option<Open>> {
@@ -234,12 +275,12 @@ impl Client {
             Some(open) => (open.connection, open.has_answered),
             None => (shake_hands(path, self.connect(path)?).await?, true),
         };
-        match exchange(&mut connection, method.clone(), path, body.clone()).await {
+        match self.exchange(&mut connection, method.clone(), path, body.clone()).await {
             // A service that was killed takes connections until its last thread is gone; then it takes none. To ask
             // again does no harm, to tell it something again might.
             Err(CliError::Connection { source, .. }) if method == Method::GET && source.is::<hyper::Error>() => {
                 let mut connection = shake_hands(path, self.connect(path)?).await?;
-                exchange(&mut connection, method, path, body).await
+                self.exchange(&mut connection, method, path, body).await
             }
             Err(CliError::Connection { source, .. }) if !has_answered && is_unread(&*source) => {
                 Err(CliError::NoService { home: self.home.clone() })
@@ -275,33 +316,9 @@ where
     Ok(sender)
 }
 
-async fn exchange(
-    sender: &mut Connection,
-    method: Method,
-    path: &str,
-    body: Bytes,
-) -> Result<Response<Incoming>, CliError> {
-    let request = request(method, path).body(Full::new(body)).map_err(connection(path))?;
-    answered(sender, path, request).await
-}
-
 fn request(method: Method, path: &str) -> hyper::http::request::Builder {
     let request = Request::builder().method(method).uri(path);
     request.header("host", "nexus").header("content-type", "application/json")
-}
-
-async fn answered<B>(
-    sender: &mut SendRequest<B>,
-    path: &str,
-    request: Request<B>,
-) -> Result<Response<Incoming>, CliError>
-where
-    B: hyper::body::Body<Data = Bytes, Error = Infallible> + Send + 'static,
-{
-    match tokio::time::timeout(ANSWER_LIMIT, sender.send_request(request)).await {
-        Ok(answered) => answered.map_err(connection(path)),
-        Err(late) => Err(connection(path)(late)),
-    }
 }
 
 fn connection<E: Error + Send + Sync + 'static>(path: &str) -> impl FnOnce(E) -> CliError {

@@ -29,6 +29,9 @@ pub async fn run(args: RestartArgs, app: &App) -> Result<ExitCode, CliError> {
         if !unit::restart(&client, &app.home, service.pid).await && client.answers().await? {
             stop::stop(&client, true).await?;
         }
+    } else {
+        // A service that holds the home and does not answer would keep the new one out.
+        stop::end_silent(app)?;
     }
     app.start(StartOptions::default()).await?;
     if had_screen {

@@ -38,7 +38,10 @@ pub async fn run(args: StopArgs, app: &App) -> Result<ExitCode, CliError> {
     misplaced::refuse("stop", &args.words)?;
     let client = app.reader();
     if !client.answers().await? {
-        return end_silent(app);
+        if !end_silent(app)? {
+            app.ui.say("no service runs in this home");
+        }
+        return Ok(ExitCode::SUCCESS);
     }
     if let Some(trouble) = client.service().await?.trouble {
         stop(&client, true).await?;
@@ -55,12 +58,9 @@ pub async fn run(args: StopArgs, app: &App) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Ends a service that holds the home and does not answer, by a signal.
-fn end_silent(app: &App) -> Result<ExitCode, CliError> {
-    let Some(holder) = lock_holder::holder(&app.home.dir) else {
-        app.ui.say("no service runs in this home");
-        return Ok(ExitCode::SUCCESS);
-    };
+/// Ends a service that holds the home and does not answer, by a signal. Returns whether there was one.
+pub fn end_silent(app: &App) -> Result<bool, CliError> {
+    let Some(holder) = lock_holder::holder(&app.home.dir) else { return Ok(false) };
     let Signature { pid, socket } = holder.signature.clone();
     app.ui.note(&format!("the service (pid {pid}) does not answer on {}: it is ended by a signal", socket.display()));
     // Nothing else is to be done meanwhile.
@@ -69,7 +69,7 @@ fn end_silent(app: &App) -> Result<ExitCode, CliError> {
         Ended::BySignal => "service stopped; running jobs go on",
         Ended::Killed => "service killed, since it did not end when asked to; running jobs go on",
     });
-    Ok(ExitCode::SUCCESS)
+    Ok(true)
 }
 
 async fn ask(client: &Client, app: &App) -> Result<(), CliError> {

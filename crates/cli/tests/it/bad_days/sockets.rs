@@ -6,10 +6,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use nexus_testkit::{Nexus, alive, until};
+use nexus_testkit::{Nexus, alive, kill, signal, until};
 
 use super::{is_root, lives};
 use crate::NEXUS;
+use crate::crashes::readopt::Awake;
 
 /// Takes the folder below the one that it was told, if there is one, listens in the place of the service, and hands a run to whoever
 /// connects. Says a line: what it could do.
@@ -294,6 +295,24 @@ fn a_service_that_cannot_be_reached_is_known_by_its_lock_and_can_be_ended() {
     assert!(said.starts_with("error: no service runs in this home\n"), "{said}");
     std::fs::remove_dir(&socket).unwrap();
     nexus.ok(&["start"]);
+    nexus.file("go", "");
+    assert_eq!(nexus.ended(&id)["exit_code"], 3);
+}
+
+#[test]
+fn a_service_that_is_stopped_by_a_signal_is_told_and_replaced() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let id = nexus.add("until [ -e go ]; do sleep 0.01; done; exit 3");
+    nexus.in_state(&id, "running");
+    let service = nexus.service_pid();
+    let _awake = Awake(service);
+    kill(service, signal::SIGSTOP);
+    let said = nexus.fails(1, &["status"]);
+    assert!(said.starts_with(&format!("error: the service is stopped (pid {service})\n")), "{said}");
+    assert!(said.contains(&format!("hint: kill -CONT {service} continues it; nexus restart replaces it\n")), "{said}");
+    let said = nexus.run(&["restart"]).expect_code(0).stderr;
+    assert!(said.contains("does not answer on ") && said.contains("service started (pid "), "{said}");
+    assert!(!alive(service));
     nexus.file("go", "");
     assert_eq!(nexus.ended(&id)["exit_code"], 3);
 }

@@ -6,7 +6,7 @@ mod gate;
 mod launching;
 mod ledger;
 mod power;
-mod readopt;
+pub mod readopt;
 mod shims;
 mod storm;
 mod torture;
