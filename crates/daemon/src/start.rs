@@ -51,6 +51,9 @@ use crate::store::{Readers, Store};
 use crate::web::{self, Web};
 use crate::{blocking, clock, panics, recovery, retention, watch_file};
 
+/// Descriptors that an idle service with a few clients needs; the soak test counts 43 of an idle one.
+const MIN_OPEN_FILES: u64 = 64;
+
 /// How long a stopping service waits for clients to take their answers.
 const LAST_ANSWERS: Duration = Duration::from_millis(200);
 
@@ -80,8 +83,9 @@ pub fn run(home: Home, options: Options) -> ExitCode {
     panics::set_hook(home.service_log());
     // At a limit of file sizes (`ulimit -f`) a write fails, and does not end the process.
     nexus_node::ignore_file_size_signal();
-    // First of all: a limit of processes that leaves no room for these threads is told, and nothing has begun.
-    let runtime = blocking::runtime().map_err(|error| Problem::NotStarted { error: error.to_string() });
+    // First of all: a limit that leaves no room for the service is told, and nothing has begun.
+    let runtime = check_open_files().and_then(|()| blocking::runtime().map_err(|error| error.to_string()));
+    let runtime = runtime.map_err(|error| Problem::NotStarted { error });
     let parts = runtime.and_then(|runtime| Ok((runtime, prepare(&home, &lock, &options)?)));
     match parts {
         Ok((runtime, parts)) => {
@@ -90,6 +94,16 @@ pub fn run(home: Home, options: Options) -> ExitCode {
             serve(runtime, home, parts, lock, web_socket)
         }
         Err(problem) => say(&StartReport::Failed { problem }, ExitCode::FAILURE),
+    }
+}
+
+/// With fewer descriptors the service would run and accept no client.
+fn check_open_files() -> Result<(), String> {
+    match getrlimit(Resource::Nofile).maximum {
+        Some(most) if most < MIN_OPEN_FILES => Err(format!(
+            "it needs {MIN_OPEN_FILES} open files at least, and may have {most} (ulimit -n); ulimit -n {MIN_OPEN_FILES} raises that, or a new login"
+        )),
+        _ => Ok(()),
     }
 }
 

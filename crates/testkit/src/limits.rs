@@ -19,7 +19,12 @@ impl Limited {
     /// No descriptor but those it has: their numbers are limited, not how many there are.
     pub fn no_descriptor(pid: u32) -> Option<Limited> {
         let is_free = |number: &u64| fs::symlink_metadata(format!("/proc/{pid}/fd/{number}")).is_err();
-        Limited::new(pid, libc::RLIMIT_NOFILE, (0..).find(is_free)?)
+        // A file that the process has open for a moment leaves a lower number behind: the lowest of several looks counts.
+        let looks = (0..20).filter_map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            (0..).find(is_free)
+        });
+        Limited::new(pid, libc::RLIMIT_NOFILE, looks.min()?)
     }
 
     /// Memory, of which it may have mapped as much as it has and this many bytes more.

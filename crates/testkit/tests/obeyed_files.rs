@@ -19,6 +19,7 @@ const TRUST: &[(&str, usize, &str)] = &[
     ("node/src/shim/variables.rs", 1, "jobs.env_file"),
     ("cli/src/commands/add.rs", 1, "typed: --env-file"),
     ("cli/src/commands/backup.rs", 1, "typed: the copy of the database"),
+    ("cli/src/commands/doctor.rs", 1, "jobs.env_file: a look"),
     ("cli/src/commands/edit.rs", 1, "typed: --env-file"),
     ("cli/src/commands/machine/setup.rs", 1, "typed: -f"),
     ("cli/src/commands/run.rs", 1, "typed: --config of the dispatcher"),

@@ -117,6 +117,15 @@ fn at_the_limit_of_open_files_the_service_goes_on() {
     lives(&nexus);
 }
 
+#[test]
+fn a_limit_of_open_files_that_is_met_at_the_start_is_told() {
+    let nexus = Nexus::fresh(NEXUS);
+    let refused = start_limited(&nexus, libc::RLIMIT_NOFILE, 40).expect_code(1);
+    assert!(refused.stderr.contains("it needs 64 open files at least, and may have 40 (ulimit -n)"), "{refused}");
+    nexus.start(1);
+    lives(&nexus);
+}
+
 /// In hundredths of a second.
 fn processor_time(pid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process lives");
