@@ -14,6 +14,7 @@ use nexus_api::service::{Obstacle, Service, Status};
 use nexus_api::standstill::Blocker;
 use nexus_node::lock_holder::{self, Signature};
 use nexus_node::socket_folder;
+use nexus_node::trust::{self, Writers};
 use rustix::fs::{Access, access, statvfs};
 use serde::Serialize;
 
@@ -64,6 +65,7 @@ pub async fn run(args: DoctorArgs, app: &App) -> Result<ExitCode, CliError> {
     };
     let config = config::in_force(app).await;
     let models = config.as_ref().ok().and_then(models_check);
+    let variables = config.as_ref().ok().and_then(env_file_check);
     let mut checks = vec![
         service_check(&app.home, service.as_ref(), trouble.as_ref()),
         home_check(&app.home),
@@ -82,6 +84,7 @@ pub async fn run(args: DoctorArgs, app: &App) -> Result<ExitCode, CliError> {
     checks.extend(sockets_check(&app.home));
     checks.extend(login::check(&app.home));
     checks.extend(models);
+    checks.extend(variables);
     checks.extend(watched.iter().filter_map(watch_check));
     checks.extend(service.as_ref().into_iter().flat_map(of_service).flatten());
     checks.extend(status.as_ref().and_then(standstill_check));
@@ -183,6 +186,19 @@ fn models_check(view: &ConfigView) -> Option<Finding> {
             found(name, Level::Bad, format!("not in force: {problem}"), Some(mend))
         }
         None => found(name, Level::Ok, path, None),
+    })
+}
+
+/// Variables of a file that strangers can write are not given to jobs: each job fails to start.
+fn env_file_check(view: &ConfigView) -> Option<Finding> {
+    let name = "jobs.env_file";
+    let path = view.key(name)?.value.as_str().filter(|path| !path.is_empty())?;
+    Some(match trust::check(Path::new(path), &Writers::own()) {
+        Ok(()) => found(name, Level::Ok, path, None),
+        Err(error) => {
+            let mend = "until then each job fails to start; nexus rerun starts those again";
+            found(name, Level::Bad, format!("{path}: {error}"), Some(mend))
+        }
     })
 }
 

@@ -9,6 +9,8 @@ pub struct Paint {
 }
 
 pub const PLAIN: Paint = Paint { on: false };
+#[cfg(test)]
+pub const COLOURED: Paint = Paint { on: true };
 
 impl Paint {
     fn with(self, color: AnsiColor, text: &str) -> String {

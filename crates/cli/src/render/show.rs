@@ -105,8 +105,12 @@ fn state(lines: &mut Lines, job: &Job, capacity: Capacity, now: &Zoned, paint: P
 fn times(lines: &mut Lines, job: &Job, now: &Zoned, paint: Paint) {
     let stamp = |time: &String| paint.time(&time::clock(time, now));
     lines.add("Submitted", &stamp(&job.submitted_at));
-    lines.some("Started", job.started_at.as_ref().map(stamp).as_deref());
-    lines.some("Ended", job.ended_at.as_ref().map(stamp).as_deref());
+    // Painted text goes past `some`, which shows control characters of others instead of obeying them.
+    for (key, time) in [("Started", &job.started_at), ("Ended", &job.ended_at)] {
+        if let Some(time) = time {
+            lines.add(key, &stamp(time));
+        }
+    }
     let start = expected::start(job, now);
     lines.some("Starts", (!start.is_empty()).then_some(start).as_deref());
     lines.some("Ends", expected::end(job, now).as_deref());
@@ -244,7 +248,7 @@ mod tests {
     use nexus_api::jobs::{RetryOn, RunOutcome, SignalBefore};
 
     use super::*;
-    use crate::render::paint::PLAIN;
+    use crate::render::paint::{COLOURED, PLAIN};
     use crate::render::samples;
 
     #[test]
@@ -313,6 +317,15 @@ Attempt 1:   GPU 0 (simulated) on local, 15:30 to 15:32, exit 1, /h/logs/job_abc
 Environment: 1 variable (nexus show abc --env)
 "
         );
+    }
+
+    #[test]
+    fn colours_of_nexus_are_obeyed_and_those_of_others_shown() {
+        let mut job = samples::ended("abc", State::Failed, "exit");
+        job.name = Some("a\x1b[31mb".into());
+        let shown = show(&samples::detail(job), None, Capacity { gpus: 2, cpus: 8 }, &samples::now(), COLOURED);
+        let escaped: Vec<&str> = shown.lines().filter(|line| line.contains("\\x1b")).collect();
+        assert_eq!(escaped, ["Name:        a\\x1b[31mb"], "{shown}");
     }
 
     #[test]

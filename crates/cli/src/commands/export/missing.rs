@@ -17,6 +17,8 @@ struct Head {
     #[serde(default)]
     variables: Vec<String>,
     code: Option<Code>,
+    #[serde(default)]
+    export_env: bool,
 }
 
 /// Jobs by the names of what they lack.
@@ -28,6 +30,8 @@ pub struct Missing {
     variables: BTreeMap<String, Few>,
     /// By the content.
     code: BTreeMap<String, (String, Few)>,
+    /// Jobs whose whole environment goes with them.
+    environments: Few,
 }
 
 impl Missing {
@@ -45,7 +49,8 @@ impl Missing {
     }
 
     fn job(&mut self, line: &[u8]) {
-        let Ok(Head { id, state, secret_names, variables, code }) = serde_json::from_slice(line) else { return };
+        let Ok(head) = serde_json::from_slice(line) else { return };
+        let Head { id, state, secret_names, variables, code, export_env } = head;
         // The others are not queued by an import.
         if !matches!(state, State::Held | State::Queued) {
             return;
@@ -55,6 +60,9 @@ impl Missing {
         }
         for name in variables {
             self.variables.entry(name).or_default().add(&id);
+        }
+        if export_env {
+            self.environments.add(&id);
         }
         if let Some(Code { content, of }) = code {
             self.code.entry(content).or_insert_with(|| (of, Few::default())).1.add(&id);
@@ -84,7 +92,11 @@ impl Missing {
                 ),
             }
         });
-        secrets.chain(variables).chain(code).collect()
+        let environments = (!self.environments.first.is_empty()).then(|| {
+            let jobs = &self.environments;
+            format!("{jobs} without the submitter's environment (nexus add --export-env): the import gives its own; --env keeps a variable")
+        });
+        secrets.chain(variables).chain(code).chain(environments).collect()
     }
 }
 
@@ -105,7 +117,7 @@ mod tests {
             job("abe", "held", code),
             job("abf", "running", code),
             "nonsense\n".to_string(),
-            job("abg", "queued", ""),
+            job("abg", "queued", ",\"export_env\":true"),
             (0..7).map(|_| job("abh", "queued", secret)).collect(),
         ];
         let around = Surroundings { nexus_home: Some("/no/such".into()), ..Surroundings::default() };
@@ -121,6 +133,8 @@ mod tests {
                     "job abe without the value of the variable X; nexus var set X before the import",
                     "job abe without the code, a copy of /p (nexus add --sync), which is not here any more: there is no \
                      /no/such/snapshots/0123",
+                    "job abg without the submitter's environment (nexus add --export-env): the import gives its own; --env keeps a \
+                     variable",
                 ]
             );
         }
