@@ -199,8 +199,15 @@ impl Chunks {
         let (first_line, mut bytes, mut lines) = (self.next_line, Vec::new(), 0);
         while lines < LINES && bytes.len() < CHUNK_BYTES {
             let doing = format!("{} cannot be read", self.name);
-            if self.file.read_until(b'\n', &mut bytes).map_err(CliError::io(doing))? == 0 {
-                break;
+            let line = (&mut self.file).take(CHUNK_BYTES as u64 + 1).read_until(b'\n', &mut bytes);
+            match line.map_err(CliError::io(doing))? {
+                0 => break,
+                // A file without newlines may have no end.
+                length if length > CHUNK_BYTES => {
+                    let error = format!("it is longer than {} MiB", CHUNK_BYTES >> 20);
+                    return Err(unreadable(&self.name, &LineError { line: first_line + lines, error }));
+                }
+                _ => {}
             }
             lines += 1;
         }

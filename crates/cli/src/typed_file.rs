@@ -4,12 +4,15 @@
 //! `nexus_node::trust`.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 
 use nexus_node::trust::{self, OpenError, Writers};
 
 use crate::ui::Ui;
+
+/// Bytes of a file that is held in memory as a whole; /dev/zero has no end. Files of jobs are read by `job_file`, in parts.
+const MAX_BYTES: u64 = 256 << 20;
 
 #[expect(clippy::disallowed_methods, reason = "the user named it in this command, and may name a pipe")]
 pub fn open(path: &Path, ui: &Ui) -> io::Result<File> {
@@ -17,16 +20,18 @@ pub fn open(path: &Path, ui: &Ui) -> io::Result<File> {
     File::open(path)
 }
 
-#[expect(clippy::disallowed_methods, reason = "the user named it in this command, and may name a pipe")]
 pub fn read(path: &Path, ui: &Ui) -> io::Result<Vec<u8>> {
-    warn_of_strangers(path, ui);
-    std::fs::read(path)
+    let mut bytes = Vec::new();
+    open(path, ui)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > MAX_BYTES {
+        true => Err(io::Error::other(format!("it is longer than {} MiB", MAX_BYTES >> 20))),
+        false => Ok(bytes),
+    }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the user named it in this command, and may name a pipe")]
 pub fn read_to_string(path: &Path, ui: &Ui) -> io::Result<String> {
-    warn_of_strangers(path, ui);
-    std::fs::read_to_string(path)
+    String::from_utf8(read(path, ui)?)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not text in UTF-8"))
 }
 
 /// Says who else can write to it. A pipe of `<(…)` has no name that could be looked at.

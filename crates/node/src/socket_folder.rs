@@ -169,6 +169,11 @@ fn make_own(folder: &Path) -> Result<(), Unfit> {
     }
 }
 
+/// Whether this user alone can have put a socket into the folder.
+pub fn is_own(folder: &Path) -> bool {
+    check_own(folder).is_ok()
+}
+
 /// Refuses a folder that is not the own one of this user alone, or in whose place somebody else could put another.
 fn check_own(folder: &Path) -> Result<(), Unfit> {
     check_way(folder)?;

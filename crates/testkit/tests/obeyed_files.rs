@@ -41,7 +41,7 @@ const OTHERS: &[(&str, usize, &str)] = &[
     ("cli/src/dispatch/status.rs", 1, "the record of the dispatcher: shown"),
     ("cli/src/draft.rs", 1, "own home: the queue that the editor had"),
     ("cli/src/snapshot.rs", 2, "code of --sync: copied"),
-    ("cli/src/typed_file.rs", 3, "what a user typed"),
+    ("cli/src/typed_file.rs", 1, "what a user typed"),
     ("cli/src/unit.rs", 1, "the unit of systemd, which systemd obeys"),
     ("daemon/src/backend/ssh/contact.rs", 1, "the own program, by its hash"),
     ("daemon/src/digest.rs", 1, "a hash"),

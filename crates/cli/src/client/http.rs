@@ -16,7 +16,7 @@ use hyper::upgrade::Upgraded;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use nexus_api::problem::Problem;
-use nexus_node::{lock_holder, sockets};
+use nexus_node::{lock_holder, socket_folder, sockets};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
@@ -264,9 +264,13 @@ impl Client {
         self.socket.exists() || self.signed_socket().is_some_and(|socket| socket.exists())
     }
 
-    /// Where the service says that it listens, if that is another place than this environment leads to.
+    /// Where the service says that it listens, if that is another place than this environment leads to. A service that is gone has said
+    /// so too, and another user may have made its folder since.
     fn signed_socket(&self) -> Option<PathBuf> {
-        lock_holder::signature(&self.home).map(|signed| signed.socket).filter(|socket| *socket != self.socket)
+        let is_safe =
+            |socket: &PathBuf| socket.starts_with(&self.home) || socket.parent().is_some_and(socket_folder::is_own);
+        let socket = lock_holder::signature(&self.home)?.socket;
+        Some(socket).filter(|socket| *socket != self.socket).filter(is_safe)
     }
 
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>, CliError> {

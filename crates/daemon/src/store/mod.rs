@@ -403,12 +403,15 @@ impl Readers {
 /// it there while the home was open to others.
 fn make_private(path: &Path) -> std::io::Result<()> {
     own_file::append(path)?;
-    for name in ["", "-wal", "-journal"] {
+    for name in ["", "-wal", "-shm", "-journal"] {
         let mut file = path.as_os_str().to_owned();
         file.push(name);
         let Ok(found) = std::fs::metadata(&file) else { continue };
         let (owner, mode) = (found.uid(), found.mode() & 0o7777);
         let shown = Path::new(&file).display();
+        if !found.is_file() {
+            return Err(std::io::Error::other(format!("{shown} is not a file; remove it")));
+        }
         if owner != rustix::process::geteuid().as_raw() {
             let text = format!("{shown} belongs to {}; remove it, or put a backup back", name_of(owner));
             return Err(std::io::Error::other(text));

@@ -119,3 +119,15 @@ fn lives_paused(nexus: &Nexus) {
     nexus.ok(&["resume"]);
     lives(nexus);
 }
+
+#[test]
+fn files_without_end_are_refused_before_memory_is_full() {
+    let nexus = Nexus::fresh(NEXUS);
+    let said = nexus.fails(1, &["add", "--env-file", "/dev/zero", "true"]);
+    assert!(said.contains("it is longer than 256 MiB"), "{said}");
+    let sparse = nexus.file("sparse", "");
+    std::fs::File::options().write(true).open(&sparse).unwrap().set_len(1 << 40).unwrap();
+    nexus.start(1);
+    let said = nexus.fails(1, &["import", "--as-history", "--format", "jsonl", sparse.to_str().unwrap()]);
+    assert!(said.contains("line 1: it is longer than 64 MiB"), "{said}");
+}

@@ -144,9 +144,13 @@ fn a_stranger_who_took_the_random_name_locks_nobody_out() {
     let _taken = Gone(taken.clone());
     let took = "import os, socket, sys\nos.mkdir(sys.argv[1])\n\
                 for name, kind in ('nexus.sock', socket.SOCK_STREAM), ('reports.sock', socket.SOCK_SEQPACKET):\n    \
-                    s = socket.socket(socket.AF_UNIX, kind); s.bind(sys.argv[1] + '/' + name); s.listen()\n    \
-                    os.chmod(sys.argv[1] + '/' + name, 0o666); globals()[name] = s\n\
+                    s = socket.socket(socket.AF_UNIX, kind); s.bind(sys.argv[1] + '/' + name); s.listen(0)\n    \
+                    os.chmod(sys.argv[1] + '/' + name, 0o666); globals()[name] = s\n    \
+                    for one in range(3):\n        \
+                        c = socket.socket(socket.AF_UNIX, kind); c.setblocking(False); c.connect_ex(sys.argv[1] + '/' + name)\n        \
+                        globals()[name + str(one)] = c\n\
                 print('listening', flush=True)\nsys.stdin.read() or __import__('time').sleep(600)";
+    // The queues of its sockets are full, so that a connection fails before the kernel names the peer.
     let (_stranger, said) = Stranger::begin(61_076, took, &[&taken]);
     assert_eq!(said, "listening");
     nexus.fails(3, &["queue"]);
@@ -155,6 +159,28 @@ fn a_stranger_who_took_the_random_name_locks_nobody_out() {
     assert_ne!(own, taken);
     nexus.ok(&["stop", "-y"]);
     let _ = std::fs::remove_dir_all(own);
+}
+
+#[test]
+fn a_link_of_a_stranger_leads_to_no_other_service() {
+    if !is_root() {
+        return;
+    }
+    let (nexus, other) = (outside(61_079), Nexus::fresh(NEXUS).of_user(61_079));
+    nexus.start(1);
+    nexus.ok(&["stop", "-y"]);
+    other.start(1);
+    let taken = random_folder(&nexus);
+    std::fs::remove_dir_all(&taken).unwrap();
+    let _taken = Gone(taken.clone());
+    let linked = "import os, sys; os.mkdir(sys.argv[1]); os.chmod(sys.argv[1], 0o777)\n\
+                  os.symlink(sys.argv[2], sys.argv[1] + '/nexus.sock'); print('linked')";
+    let socket = other.home().join("nexus.sock");
+    assert_eq!(Stranger::begin(61_080, linked, &[&taken, &socket]).1, "linked");
+    nexus.fails(3, &["queue"]);
+    nexus.run(&["stop", "-y"]);
+    assert!(alive(other.service_pid()), "the service of another home was stopped");
+    other.ok(&["queue"]);
 }
 
 #[test]
@@ -241,7 +267,8 @@ fn stopped_and_cleared(nexus: &Nexus) {
 fn a_runtime_folder_that_logind_removes_is_replaced() {
     let (nexus, run) = with_runtime_dir("run/user/0");
     nexus.start(1);
-    vanishes(&nexus, || std::fs::remove_dir_all(&run).unwrap());
+    // The service may make its folder again in the midst of it.
+    vanishes(&nexus, || until("it is removed", || std::fs::remove_dir_all(&run).ok()));
     stopped_and_cleared(&nexus);
 }
 

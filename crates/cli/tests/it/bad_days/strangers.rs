@@ -278,5 +278,8 @@ fn a_database_that_a_stranger_put_into_an_open_home_is_refused() {
     chown(&log, Some(STRANGER), None).unwrap();
     refused(&format!("nexus.db-wal belongs to {STRANGER}"));
     std::fs::remove_file(&log).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, &log, 0o600.into()).unwrap();
+    refused("nexus.db-wal is not a file; remove it");
+    std::fs::remove_file(&log).unwrap();
     nexus.ok(&["start"]);
 }
