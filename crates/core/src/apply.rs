@@ -235,6 +235,8 @@ pub fn report(world: &mut World, report: Report, policy: &Policy, now: Time) -> 
     let events = match report {
         Report::Started { run, pid, at } => match world.run(run).map(|run| run.phase) {
             Some(Phase::Starting) => vec![Event::Running { run, pid, at }],
+            // Its start was taken for granted when the database was put back to an older copy.
+            Some(Phase::Running { pid: 0, .. }) if pid != 0 => vec![Event::Running { run, pid, at }],
             _ => vec![],
         },
         Report::Ended { run, outcome, at } => run_ended(world, run, outcome, at, policy, now),
