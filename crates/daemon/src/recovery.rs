@@ -89,6 +89,9 @@ pub fn restore(home: &Home, file: Option<&Path>) -> Result<Restored, Problem> {
     let aside = put_aside(home)?;
     fs::rename(&coming, home.database()).map_err(|error| unusable(&home.database(), error))?;
     sync_folder(&home.dir);
+    // A backup of an older format was copied once more before its migration. The backup itself is still there, and the copy
+    // has the secrets of jobs.
+    remove_database(&coming);
     let words = |ids: Vec<JobId>| ids.iter().map(JobId::to_string).collect();
     Ok(Restored {
         from: from.display().to_string(),

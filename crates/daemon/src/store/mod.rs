@@ -35,6 +35,7 @@ mod watches;
 mod write;
 
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -43,8 +44,9 @@ use nexus_api::env::Env;
 use nexus_api::jobs::State;
 use nexus_api::problem::Problem;
 use nexus_core::ids::{JobId, RunId};
-use nexus_node::{memory, own_file};
+use nexus_node::{memory, own_file, run_file};
 use rusqlite::config::DbConfig;
+use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction};
 
 pub use copy::copy_database;
@@ -424,15 +426,35 @@ fn set_up(db: &Connection, network: bool) -> rusqlite::Result<()> {
     db.pragma_update_and_check(None, "wal_autocheckpoint", LOG_PAGES, |_| Ok(()))
 }
 
+/// Copies the database before a migration. The copy gets its name when it is whole. One of an earlier start, whose migration
+/// did not commit, is replaced: `VACUUM INTO` refuses a file that exists, and the service would never start again.
+fn set_aside(db: &Connection, path: &Path, format: u32) -> Result<(), StoreError> {
+    let aside = backups::beside(path, &format!(".format-{format}"));
+    let part = backups::beside(&aside, backups::PART);
+    let file = |source| StoreError::Make { path: aside.clone(), source };
+    // Left by a copy that did not come to its end; there is none usually.
+    let _ = std::fs::remove_file(&part);
+    // SQLite would make it readable by everybody.
+    let made = run_file::create_new(&part).map_err(file)?;
+    let name = ToSqlOutput::Borrowed(ValueRef::Text(part.as_os_str().as_bytes()));
+    let copied = db
+        .execute("VACUUM INTO ?1", [name])
+        .map_err(|source| StoreError::SetAside { path: path.to_path_buf(), source })
+        .and_then(|_| made.sync_all().and_then(|()| std::fs::rename(&part, &aside)).map_err(file));
+    if copied.is_err() {
+        // On a full disk its bytes are needed.
+        let _ = std::fs::remove_file(&part);
+    }
+    copied
+}
+
 fn migrate(db: &mut Connection, path: &Path, format: u32) -> Result<(), StoreError> {
     let fail = |source| StoreError::Write { path: path.to_path_buf(), source };
     if format == FORMAT {
         return Ok(());
     }
     if format > 0 {
-        let aside = format!("{}.format-{format}", path.display());
-        db.execute("VACUUM INTO ?1", [&aside])
-            .map_err(|source| StoreError::SetAside { path: path.to_path_buf(), source })?;
+        set_aside(db, path, format)?;
     }
     let transaction = db.transaction().map_err(fail)?;
     for step in &MIGRATIONS[format as usize..] {
@@ -444,6 +466,8 @@ fn migrate(db: &mut Connection, path: &Path, format: u32) -> Result<(), StoreErr
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use rusqlite::StatementStatus;
 
     use super::*;
@@ -461,6 +485,32 @@ mod tests {
             }
             assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
         }
+    }
+
+    #[test]
+    fn a_migration_that_did_not_commit_does_not_stop_the_next_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("nexus.db");
+        let format = FORMAT - 1;
+        let mut db = Connection::open(&path).unwrap();
+        let transaction = db.transaction().unwrap();
+        for step in &MIGRATIONS[..format as usize] {
+            transaction.execute_batch(step.sql).unwrap();
+            (step.fill)(&transaction).unwrap();
+        }
+        transaction.pragma_update(None, "user_version", format).unwrap();
+        transaction.commit().unwrap();
+        drop(db);
+        let aside = backups::beside(&path, &format!(".format-{format}"));
+        for left in [aside.clone(), backups::beside(&aside, backups::PART)] {
+            std::fs::write(left, "of an earlier start").unwrap();
+        }
+        drop(Store::open(&path, false).unwrap());
+        assert_eq!(std::fs::metadata(&aside).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(!backups::beside(&aside, backups::PART).exists());
+        let copied: u32 =
+            Connection::open(&aside).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+        assert_eq!(copied, format);
     }
 
     #[cfg(target_env = "gnu")]
