@@ -50,7 +50,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction};
 
 pub use copy::copy_database;
-pub use damage::{TookTooLong, faults};
+pub use damage::{NotChecked, faults};
 pub use export::{Envs, View};
 pub use history::{PastJob, PastRun, Took};
 pub use left::{Copied, Left};
@@ -168,6 +168,8 @@ impl StoreError {
 /// The writer.
 pub struct Store {
     path: PathBuf,
+    /// Device and inode of the file that is open.
+    file: (u64, u64),
     db: Connection,
     /// Number of the next job.
     next_n: i64,
@@ -202,6 +204,7 @@ impl Store {
         // One thread has it: nobody needs to be kept out.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut db = Connection::open_with_flags(path, flags).map_err(open)?;
+        let file = damage::identity(path).map_err(|source| StoreError::Make { path: path.to_path_buf(), source })?;
         let format: u32 = db.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(open)?;
         if format > FORMAT {
             return Err(StoreError::Newer { path: path.to_path_buf(), format });
@@ -218,6 +221,7 @@ impl Store {
         let launched = BTreeMap::new();
         let mut store = Store {
             path,
+            file,
             db,
             next_n,
             next_past,
