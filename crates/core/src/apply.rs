@@ -9,6 +9,7 @@ mod sweeps;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::event::{Event, NewJob, Parent, PausedBy, QueuePause, Requeue};
 use crate::ids::{ClassId, JobId, MachineId, RunId};
@@ -21,6 +22,9 @@ use crate::time::Time;
 use crate::world::World;
 
 pub use revise::{Edit, Revision, unmoved};
+
+/// How far in the future a machine may say that a run started there: the clocks of machines differ.
+pub const MAX_CLOCK_SKEW: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -226,8 +230,9 @@ pub fn command(world: &mut World, command: Command, now: Time) -> Result<Vec<Eve
 }
 
 /// The wall clock was set by so much. The event is recorded in the World already; `now` is by the new clock.
-pub fn clock_set(world: &mut World, by_ms: i64, now: Time) -> Vec<Event> {
-    record(world, vec![Event::ClockSet { by_ms }], now)
+pub fn clock_set(world: &mut World, by_ms: i64, policy: &Policy, now: Time) -> Vec<Event> {
+    let (latest_start, latest_retry) = (now.after(MAX_CLOCK_SKEW), now.after(policy.retry_wait_max));
+    record(world, vec![Event::ClockSet { by_ms, latest_start, latest_retry }], now)
 }
 
 /// Events a report makes, already recorded in the World.
@@ -235,6 +240,8 @@ pub fn report(world: &mut World, report: Report, policy: &Policy, now: Time) -> 
     let events = match report {
         Report::Started { run, pid, at } => match world.run(run).map(|run| run.phase) {
             Some(Phase::Starting) => vec![Event::Running { run, pid, at }],
+            // Its start was taken for granted when the database was put back to an older copy.
+            Some(Phase::Running { pid: 0, .. }) if pid != 0 => vec![Event::Running { run, pid, at }],
             _ => vec![],
         },
         Report::Ended { run, outcome, at } => run_ended(world, run, outcome, at, policy, now),

@@ -153,8 +153,16 @@ pub enum Event {
     },
     /// The wall clock was set. Times of runs that have not ended, and times that are waited for, are by the new clock from here on:
     /// the difference of two times stays a duration.
+    ///
+    /// A clock that was wrong when the machine booted is set after times were read that an earlier boot wrote by the right clock.
+    /// Nobody can tell these from others. So a run whose start would lie after `latest_start` keeps its times, and a wait becomes no
+    /// longer than until `latest_retry`, unless it was longer before.
     ClockSet {
         by_ms: i64,
+        /// Now by the new clock, and what the clocks of machines may differ.
+        latest_start: Time,
+        /// Now by the new clock, and the longest wait before a retry.
+        latest_retry: Time,
     },
     /// A live fact, not history: the store does not keep it.
     MachineRead(Machine),

@@ -319,7 +319,9 @@ impl World {
                     sweep.stopped = None;
                 }
             }
-            Event::ClockSet { by_ms } => self.clock_set(*by_ms),
+            Event::ClockSet { by_ms, latest_start, latest_retry } => {
+                self.clock_set(*by_ms, *latest_start, *latest_retry)
+            }
             Event::QueuePaused(pause) => self.queue_pause = Some(*pause),
             Event::QueueResumed => (self.queue_pause, self.failures) = (None, 0),
             Event::GpuPaused { machine, uuid, .. } => self.pause_gpu(*machine, uuid, true),

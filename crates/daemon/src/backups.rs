@@ -74,7 +74,7 @@ pub fn beyond(home: &Path, keep: usize) -> Vec<PathBuf> {
 }
 
 /// Databases of before: those that another took the place of, those that were copied before a newer nexus changed their
-/// format, and copies that did not come to their end. Only those that nobody has touched for this long.
+/// format, and copies and restores that did not come to their end. Only those that nobody has touched for this long.
 pub fn old_databases(home: &Path, age: Duration) -> Vec<PathBuf> {
     let folder = folder(home);
     let is_old = |path: &PathBuf| {
@@ -87,8 +87,8 @@ pub fn old_databases(home: &Path, age: Duration) -> Vec<PathBuf> {
         ours.map(|entry| entry.path()).collect()
     };
     let aside = named(&folder, |name| name.starts_with(ASIDE) || name.ends_with(PART));
-    let formats = named(home, |name| name.starts_with("nexus.db.format-"));
-    aside.into_iter().chain(formats).filter(is_old).collect()
+    let of_home = named(home, |name| ["nexus.db.format-", "nexus.db.restoring"].iter().any(|it| name.starts_with(it)));
+    aside.into_iter().chain(of_home).filter(is_old).collect()
 }
 
 /// The newest whole copy, if there is one.
@@ -122,8 +122,12 @@ mod tests {
         assert_eq!(names, ["20250101_000000.db", "20260101_000000.db"]);
         assert_eq!(newest(home.path()), Some(folder.join("20250101_000000.db")));
         assert_eq!(beyond(home.path(), 1), [folder.join("20260101_000000.db")]);
+        for name in ["nexus.db.restoring", "nexus.db.format-3", "nexus.db"] {
+            let file = File::create(home.path().join(name)).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(1)).unwrap();
+        }
         let old = |age| old_databases(home.path(), Duration::from_millis(age)).len();
-        assert_eq!((old(500), old(60_000)), (1, 0), "the part alone is old");
+        assert_eq!((old(500), old(60_000)), (3, 0), "the part, and what an upgrade and a restore left");
     }
 
     #[test]

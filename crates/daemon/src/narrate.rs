@@ -127,7 +127,7 @@ impl Narrator {
                 format!("Queue paused after {count} failed jobs in a row")
             }
             Event::QueueResumed => "Queue resumed by user".into(),
-            Event::ClockSet { by_ms } => clock_set(*by_ms),
+            Event::ClockSet { by_ms, .. } => clock_set(*by_ms),
             Event::GpuPaused { .. } | Event::GpuResumed { .. } => return of_a_machine(event, names),
             // What is different about its GPUs is told by those who read them.
             Event::MachineRead(_) => return None,

@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::backups::{self, beside};
 use crate::config::ConfigFile;
 use crate::home::{HomeLock, claim, make_private};
-use crate::store::{Store, TookTooLong, copy_database, faults};
+use crate::store::{NotChecked, Store, copy_database, faults};
 
 /// A copy is checked before it takes the place of the database.
 const CHECK_PATIENCE: Duration = Duration::from_secs(300);
@@ -89,6 +89,9 @@ pub fn restore(home: &Home, file: Option<&Path>) -> Result<Restored, Problem> {
     let aside = put_aside(home)?;
     fs::rename(&coming, home.database()).map_err(|error| unusable(&home.database(), error))?;
     sync_folder(&home.dir);
+    // A backup of an older format was copied once more before its migration. The backup itself is still there, and the copy
+    // has the secrets of jobs.
+    remove_database(&coming);
     let words = |ids: Vec<JobId>| ids.iter().map(JobId::to_string).collect();
     Ok(Restored {
         from: from.display().to_string(),
@@ -115,7 +118,8 @@ fn refuse_unless_sound(file: &Path) -> Result<(), Problem> {
     }
     match faults(file, CHECK_PATIENCE) {
         Ok(faults) if !faults.is_empty() => Err(bad(faults.join("; "))),
-        Ok(_) | Err(TookTooLong) => Ok(()),
+        Ok(_) | Err(NotChecked::TookTooLong) => Ok(()),
+        Err(NotChecked::Failed(error)) => Err(bad(error)),
     }
 }
 
@@ -178,7 +182,10 @@ pub fn check_database(home: &Home, patience: Duration) -> DatabaseState {
             error: faults.join("; "),
             backup: backups::newest(&home.dir).map(|copy| copy.display().to_string()),
         }),
-        Err(TookTooLong) => DatabaseState::Unfinished,
+        Err(NotChecked::TookTooLong) => DatabaseState::Unfinished,
+        Err(NotChecked::Failed(error)) => {
+            DatabaseState::Bad(Problem::Database { path: path.display().to_string(), error })
+        }
     }
 }
 

@@ -66,7 +66,7 @@ pub fn event(event: &Event, now: Time) -> String {
         }
         Event::MachineLeaving { machine } => format!("{} is to leave", named(*machine)),
         Event::MachineRemoved { machine } => format!("{} is removed", named(*machine)),
-        Event::ClockSet { by_ms } => format!("the clock is set by {by_ms} ms"),
+        Event::ClockSet { by_ms, .. } => format!("the clock is set by {by_ms} ms"),
         Event::MachineRead(read) => machine(read),
         Event::DiskFull { full: true } => "the disk is full".into(),
         Event::DiskFull { full: false } => "the disk has room".into(),

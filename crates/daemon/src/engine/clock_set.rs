@@ -9,7 +9,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use nexus_core::apply::{self, Report};
+use nexus_core::apply::{self, MAX_CLOCK_SKEW, Report};
 use nexus_core::run::Phase;
 use nexus_core::time::Time;
 
@@ -21,9 +21,6 @@ const KEY: &str = "clock";
 
 /// NTP slews the clock for less; both clocks go slower or faster then.
 const MIN_STEP_MS: i64 = 200;
-
-/// A start that is told as so much before its decision, or in the future, was told by a clock that has been set since.
-const MAX_SKEW: Duration = Duration::from_secs(60);
 
 impl Engine {
     /// Before anything else of a turn. Until it is called, [`clock::now`] goes on by the clock as it was.
@@ -44,7 +41,7 @@ impl Engine {
         }
         watch.clock_ms = Some(offset_ms);
         clock::follow(offset_ms);
-        turn.add_events(apply::clock_set(&mut self.world, by_ms, clock::now()));
+        turn.add_events(apply::clock_set(&mut self.world, by_ms, &self.specs.config.policy, clock::now()));
         turn.batch.meta.push((KEY, told(offset_ms)));
         turn.is_due = true;
     }
@@ -62,7 +59,8 @@ impl Engine {
             Report::Started { run, pid, at } => {
                 let planned_at = self.world.run(run).map_or(at, |run| run.planned_at);
                 let now = clock::now().max(planned_at);
-                let is_odd = planned_at.since(at) > MAX_SKEW || at.since(now) > MAX_SKEW;
+                // It was told by a clock that has been set since.
+                let is_odd = planned_at.since(at) > MAX_CLOCK_SKEW || at.since(now) > MAX_CLOCK_SKEW;
                 Report::Started { run, pid, at: if is_odd { at.clamp(planned_at, now) } else { at } }
             }
             Report::Ended { run, outcome, at } => {

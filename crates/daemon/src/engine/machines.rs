@@ -1,6 +1,8 @@
 //! What the engine does about machines: takes them in, hears how they are, and asks things of them.
 
 use std::collections::BTreeMap;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -394,6 +396,9 @@ impl Engine {
         let Some(member) = self.pool.member(machine) else { return };
         let Asked { starts, observes, terms, stops, tidies, leftovers } = asked;
         if !starts.is_empty() {
+            if let Backend::Ssh(_) = &member.backend {
+                self.make_log_dirs(&starts);
+            }
             member.backend.start(starts, tidies.iter().map(|place| place.run).collect());
         }
         if !observes.is_empty() {
@@ -424,6 +429,15 @@ impl Engine {
                     });
                 }
             }
+        }
+    }
+
+    /// Makes the local run directories of runs that start on another machine. Their logs come later; until then the
+    /// directory is what tells an older copy of the database that the run began.
+    fn make_log_dirs(&self, starts: &[RunSpec]) {
+        for run in starts.iter().filter_map(|spec| spec.run.parse().ok()) {
+            // On a full disk the run starts all the same: bringing its logs makes the directory, or tells what is wrong.
+            let _ = DirBuilder::new().recursive(true).mode(0o700).create(self.dir_here(run));
         }
     }
 

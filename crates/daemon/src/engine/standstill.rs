@@ -60,9 +60,21 @@ pub(super) struct StandstillWatch {
     told_before: BTreeSet<String>,
     /// As on disk.
     stored: String,
-    /// Commits fail since.
-    unwritable: Option<Problem>,
+    /// No commit has worked since.
+    failed_commits: Option<FailedCommits>,
     shown: Option<Standstill>,
+}
+
+struct FailedCommits {
+    last: Problem,
+    count: u32,
+}
+
+impl FailedCommits {
+    /// Why the database cannot be written. One commit that failed is no reason: the next look tries the disk again.
+    fn reason(&self) -> Option<Problem> {
+        (self.count > 1).then(|| self.last.clone())
+    }
 }
 
 struct SeenReason {
@@ -93,7 +105,7 @@ impl StandstillWatch {
             seen: BTreeMap::new(),
             told_before,
             stored,
-            unwritable: None,
+            failed_commits: None,
             shown: None,
         }
     }
@@ -108,13 +120,14 @@ impl StandstillWatch {
     }
 
     pub fn commit_failed(&mut self, problem: &Problem) {
-        self.unwritable = Some(problem.clone());
+        let count = self.failed_commits.as_ref().map_or(0, |failed| failed.count).saturating_add(1);
+        self.failed_commits = Some(FailedCommits { last: problem.clone(), count });
     }
 
     /// A start counts once it is on disk: that of a batch that failed did not happen.
     pub fn committed(&mut self, batch: &Batch) {
         if batch.writes() {
-            self.unwritable = None;
+            self.failed_commits = None;
         }
         if batch.events.iter().any(is_start) {
             self.started_at = clock::instant();
@@ -172,27 +185,27 @@ impl Engine {
     pub(super) fn look_for_standstill(&mut self, turn: &mut Turn, watch: &mut Watch) {
         let (now, problem) = (clock::instant(), self.trouble.get());
         let it = &mut watch.standstill;
+        // What was told stays told for the next service. A timer that nobody renews would keep the loop turning.
+        if self.world.stopping() {
+            it.look_at = None;
+            return;
+        }
         // Whether it stands still is seen once this is on disk.
         if turn.batch.events.iter().any(is_start) {
             it.look_at = it.look_at.map(|_| now);
-            return;
-        }
-        // What was told stays told for the next service.
-        if self.world.stopping() {
             return;
         }
         let may_have_changed = it.shown.is_some() && !turn.batch.events.is_empty();
         if !(it.look_at.is_none() && self.world.pending() > 0 || it.is_due() || may_have_changed) {
             return;
         }
-        let problem = problem.or_else(|| it.unwritable.clone());
+        let problem = problem.or_else(|| it.failed_commits.as_ref().and_then(FailedCommits::reason));
         let waiting = self.world.pending() - self.world.held();
-        let blocked = match &problem {
-            Some(_) => Blocked { jobs: waiting, ..Blocked::default() },
-            None => blocked(&self.world),
-        };
+        // Reasons that were told before the trouble stay told.
+        let Blocked { jobs, causes } = blocked(&self.world);
+        let jobs = if problem.is_some() { waiting.max(jobs) } else { jobs };
         let of_database = problem.iter().filter(|_| waiting > 0).map(|_| ("database".to_string(), None));
-        let of_world = blocked.causes.iter().map(|cause| (self.key_of(cause), Some(*cause)));
+        let of_world = causes.iter().map(|cause| (self.key_of(cause), Some(*cause)));
         it.see(of_database.chain(of_world).collect(), now);
         let is_due: Vec<bool> = it.seen.values().map(|reason| it.due_at(reason) <= now).collect();
         let mut is_news = false;
@@ -200,11 +213,12 @@ impl Engine {
             is_news |= !std::mem::replace(&mut reason.was_told, true);
         }
         let told = it.told_keys();
-        if told != it.stored {
+        // Nothing else may be written for hours: this write tells whether the disk takes commits again.
+        if told != it.stored || it.failed_commits.is_some() {
             it.stored.clone_from(&told);
             turn.batch.meta.push((TOLD, told));
         }
-        let shown = self.standstill_now(&watch.standstill, blocked.jobs, problem.as_ref(), now);
+        let shown = self.standstill_now(&watch.standstill, jobs, problem.as_ref(), now);
         let it = &mut watch.standstill;
         let next_due = it.seen.values().filter(|reason| !reason.was_told).map(|reason| it.due_at(reason)).min();
         let look = now + (it.after / LOOKS).max(Duration::from_millis(1));

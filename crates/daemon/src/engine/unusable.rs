@@ -23,7 +23,7 @@ use super::{AFTER_FAILURE, BATCH_LIMIT, Engine, Message, Turn, Watch};
 use crate::home::make_private;
 use crate::narrate::Narrator;
 use crate::service_log::Line;
-use crate::store::{StoreError, TookTooLong, faults};
+use crate::store::{NotChecked, StoreError, faults};
 use crate::{backups, clock};
 
 /// A check of the whole database ends after this long, found or not.
@@ -122,11 +122,12 @@ impl Engine {
         watch.unusable = Some(Unusable { problem, again_at, stopping, kept });
     }
 
-    /// A file that was removed is whole as long as this process has it open: a copy of it is made, to be put back.
+    /// A file that was removed, or that another one took the place of, is whole as long as this process has it open: a copy
+    /// of it is made, to be put back.
     fn saved(&self, problem: Problem) -> Problem {
         let Problem::DatabaseDamaged { path, error, backup } = problem else { return problem };
         let folder = backups::folder(&self.home.dir);
-        let is_gone = !self.home.database().exists();
+        let is_gone = self.store.has_lost_its_name();
         let saved = (is_gone && make_private(&folder).is_ok()).then(|| backups::fresh(&folder, false));
         let saved = saved.filter(|copy| self.store.copy_to(copy).is_ok()).map(|copy| copy.display().to_string());
         Problem::DatabaseDamaged { path, error, backup: saved.or(backup) }
@@ -140,7 +141,8 @@ impl Engine {
             let line = match faults(&path, CHECK_PATIENCE) {
                 Ok(found) if found.is_empty() => "Check of the database: nothing found".to_string(),
                 Ok(found) => format!("Check of the database: {}", found.join("; ")),
-                Err(TookTooLong) => "Check of the database: stopped, it takes too long".to_string(),
+                Err(NotChecked::TookTooLong) => "Check of the database: stopped, it takes too long".to_string(),
+                Err(NotChecked::Failed(error)) => format!("Check of the database: not done: {error}"),
             };
             // The engine is gone: the service is going down.
             let _ = outbox.send(Message::Log(vec![Line::warn(line)]));
@@ -153,15 +155,21 @@ impl Engine {
         let Some(unusable) = &mut watch.unusable else { return };
         let (problem, is_due) = (unusable.problem.clone(), unusable.again_at.is_some_and(|at| at <= clock::instant()));
         let is_for_good = unusable.again_at.is_none();
+        let (stopping, mut damage) = (unusable.stopping || self.world.stopping(), None);
         for message in coming {
-            if let Some(message) = self.refuse(message, &problem)
+            if let Message::Damaged(problem) = message {
+                damage.get_or_insert(problem);
+            } else if let Some(message) = self.refuse(message, &problem)
                 && !is_for_good
             {
                 unusable.kept.push(message);
             }
         }
-        if is_due {
-            self.try_again(watch);
+        match damage {
+            // What was temporary is for good now. Of damages the first counts.
+            Some(problem) => self.gives_up(problem, stopping, watch),
+            None if is_due => self.try_again(watch),
+            None => {}
         }
         if watch.unusable.is_some() {
             // What was told cannot be written down: a service that starts anew tells it once more.
@@ -218,9 +226,8 @@ impl Engine {
             Message::AddMachine { reply, .. } => no(reply, problem),
             Message::SetUpMachines { reply, .. } => no(reply, problem),
             Message::MoveMachines { reply, .. } => no(reply, problem),
-            // The first damage that is told of is the one that counts.
-            Message::Damaged(_) => {}
             other @ (Message::Keep { .. }
+            | Message::Damaged(_)
             | Message::Remnants(_)
             | Message::RemnantsGone(_)
             | Message::Looked { .. }

@@ -1,6 +1,7 @@
 //! How damage of the database is found beside the engine: by a reader, which leads to a check of all of it, and by a watch on
 //! the file.
 
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use nexus_node::threads;
 use super::Shared;
 use crate::engine::Message;
 use crate::service_log::Line;
-use crate::store::{TookTooLong, faults};
+use crate::store::{NotChecked, faults};
 use crate::{backups, watch_file};
 
 const CHECK_PATIENCE: Duration = Duration::from_secs(300);
@@ -30,7 +31,11 @@ pub fn look_closer(app: &Shared, found: Option<Problem>) {
                 Message::Log(vec![Line::warn(format!("{error}; a check of the whole database found nothing wrong"))])
             }),
             Ok(faults) => Some(Message::Damaged(found.unwrap_or_else(|| damaged(&path, faults.join("; "))))),
-            Err(TookTooLong) => found.map(Message::Damaged),
+            Err(NotChecked::Failed(error)) if found.is_none() => {
+                Some(Message::Log(vec![Line::warn(format!("The database cannot be checked: {error}"))]))
+            }
+            // What the reader met is damage by itself.
+            Err(NotChecked::TookTooLong | NotChecked::Failed(_)) => found.map(Message::Damaged),
         };
         if let Some(message) = message {
             // The engine is gone: the service is going down.
@@ -53,14 +58,16 @@ fn damaged(path: &Path, error: String) -> Problem {
 /// error, into a file that no name leads to.
 pub fn watch_database(app: &Shared) {
     let path = app.home.database();
-    let Some(opened) = identity(&path) else { return };
+    let Ok(Some(opened)) = identity(&path) else { return };
     let (of_watch, watched) = (app.clone(), path.clone());
     let changed = move || {
         let error = match identity(&watched) {
             // The service never closes it: somebody else wrote to it.
-            Some(now) if now == opened => return look_closer(&of_watch, None),
-            Some(_) => "another file was put in its place while the service ran",
-            None => "it was removed or emptied while the service ran",
+            Ok(Some(now)) if now == opened => return look_closer(&of_watch, None),
+            Ok(Some(_)) => "another file was put in its place while the service ran",
+            Ok(None) => "it was removed or emptied while the service ran",
+            // A network file system that is away says nothing of the file.
+            Err(_) => return look_closer(&of_watch, None),
         };
         // The engine is gone: the service is going down.
         let _ = of_watch.post(Message::Damaged(damaged(&watched, error.into())));
@@ -72,8 +79,11 @@ pub fn watch_database(app: &Shared) {
     }
 }
 
-/// Device and inode of a file that holds something.
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    let found = std::fs::metadata(path).ok().filter(|found| found.len() > 0)?;
-    Some((found.dev(), found.ino()))
+/// Device and inode of a file that holds something; none where there is no such file.
+fn identity(path: &Path) -> io::Result<Option<(u64, u64)>> {
+    match std::fs::metadata(path) {
+        Ok(found) => Ok((found.len() > 0).then(|| (found.dev(), found.ino()))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }

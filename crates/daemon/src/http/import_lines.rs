@@ -4,6 +4,7 @@
 use std::future::poll_fn;
 use std::io::{self, BufRead, Read};
 use std::pin::Pin;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -16,7 +17,8 @@ use nexus_api::job_file::Entry;
 use nexus_api::problem::Problem;
 use nexus_api::strict;
 use serde::de::DeserializeOwned;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::timeout;
 
 use super::problem::Failed;
 use super::{BODY_LIMIT, Shared, stream};
@@ -29,14 +31,28 @@ const IN_FLIGHT: usize = 16;
 /// Lines that go on for longer are fewer at a time.
 const PART_BYTES: usize = 16 << 20;
 
+/// Imports by lines at once. Each holds a thread of the pool while its client is slow or stands still, and the pool has twice
+/// as many, so that other requests are answered.
+const MAX_IMPORTS: usize = 4;
+
+/// How long one more import waits for its turn.
+const TURN_PATIENCE: Duration = Duration::from_secs(30);
+
+static TURNS: Semaphore = Semaphore::const_new(MAX_IMPORTS);
+
 /// `POST /v1/import/lines`
 pub async fn import(State(app): State<Shared>, body: Body) -> Result<Response, Failed> {
+    let turn = timeout(TURN_PATIENCE, TURNS.acquire()).await.map_err(|_| {
+        let error = format!("{MAX_IMPORTS} imports are under way already; try again later");
+        Problem::Busy { error }
+    })?;
     let importer = app.watches.importer();
     let (pieces, arriving) = mpsc::channel(IN_FLIGHT);
     let (sender, answer) = stream::whole_body();
     let (begun, begins) = oneshot::channel();
     tokio::spawn(pass_on(body, pieces));
     let work = move || {
+        let _turn = turn;
         let mut begun = Some(begun);
         // Who does not hear it is gone, and with it the rest of the lines.
         let done = import_lines(&importer, Arriving::new(arriving), &mut |part| {

@@ -9,7 +9,7 @@ use nexus_api::problem::Problem;
 use nexus_node::run_file;
 use rusqlite::Connection;
 
-use super::damage::{TookTooLong, faults};
+use super::damage::{NotChecked, faults};
 use super::{Store, StoreError, open_reader};
 use crate::backups::{self, beside};
 
@@ -74,7 +74,8 @@ fn copy(db: &Connection, from: &Path, to: &Path) -> Result<(), CopyError> {
         .and_then(|_| made.sync_all().map_err(file))
         .and_then(|()| match faults(&part, CHECK_PATIENCE) {
             Ok(faults) if !faults.is_empty() => Err(CopyError::Damaged { path: to.to_path_buf(), faults }),
-            Ok(_) | Err(TookTooLong) => Ok(()),
+            Ok(_) | Err(NotChecked::TookTooLong) => Ok(()),
+            Err(NotChecked::Failed(error)) => Err(CopyError::Damaged { path: to.to_path_buf(), faults: vec![error] }),
         })
         // Never over another file: a name that somebody took meanwhile is an error.
         .and_then(|()| fs::hard_link(&part, to).map_err(file));
@@ -114,9 +115,19 @@ mod tests {
         let (path, copy) = (dir.path().join("nexus.db"), dir.path().join("copy.db"));
         let store = Store::open(&path, false).unwrap();
         store.set_meta("kept", "yes").unwrap();
+        assert!(!store.has_lost_its_name());
         fs::remove_file(&path).unwrap();
-        store.copy_to(&copy).unwrap();
-        assert_eq!(Store::open(&copy, true).unwrap().meta("kept").unwrap().as_deref(), Some("yes"));
+        let other = dir.path().join("other.db");
+        drop(Store::open(&other, false).unwrap());
+        for replace in [false, true] {
+            if replace {
+                fs::rename(&other, &path).unwrap();
+            }
+            assert!(store.has_lost_its_name());
+            store.copy_to(&copy).unwrap();
+            assert_eq!(Store::open(&copy, true).unwrap().meta("kept").unwrap().as_deref(), Some("yes"));
+            fs::remove_file(&copy).unwrap();
+        }
     }
 
     #[test]

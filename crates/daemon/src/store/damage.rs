@@ -1,5 +1,7 @@
 //! Which errors of SQLite mean that the file is damaged, and the check that looks at all of it.
 
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -24,7 +26,8 @@ pub(super) fn is_damage(path: &Path, error: &rusqlite::Error) -> bool {
         ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => true,
         // An empty file took the place of the database: it has no tables.
         ErrorCode::Unknown => message.starts_with("no such table") || message.starts_with("no such column"),
-        ErrorCode::CannotOpen => !path.exists(),
+        // Any other error says nothing of the file: a stale NFS handle, too many open files, a folder closed to this user.
+        ErrorCode::CannotOpen => path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound),
         ErrorCode::SystemIoFailure | ErrorCode::ReadOnly => matches!(
             failure.extended_code,
             ffi::SQLITE_IOERR_SHORT_READ
@@ -36,18 +39,26 @@ pub(super) fn is_damage(path: &Path, error: &rusqlite::Error) -> bool {
     }
 }
 
-/// What is wrong with a database, line by line. The error of a check that could not be done is a line too.
-pub fn faults(path: &Path, patience: Duration) -> Result<Vec<String>, TookTooLong> {
+/// What is wrong with a database, line by line. An error of the check is a line if it means damage.
+pub fn faults(path: &Path, patience: Duration) -> Result<Vec<String>, NotChecked> {
     match checked(path, patience) {
         Ok(lines) => Ok(lines),
-        Err(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => Err(TookTooLong),
-        Err(error) => Ok(vec![error.to_string()]),
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => {
+            Err(NotChecked::TookTooLong)
+        }
+        Err(error) if is_damage(path, &error) => Ok(vec![error.to_string()]),
+        Err(error) => Err(NotChecked::Failed(error.to_string())),
     }
 }
 
-/// The check was not finished within the patience of its caller, and found nothing until then.
+/// Why a database was not checked to its end. Nothing wrong was found until then.
 #[derive(Debug, PartialEq, Eq)]
-pub struct TookTooLong;
+pub enum NotChecked {
+    /// The patience of the caller was over.
+    TookTooLong,
+    /// The file cannot be read now: the network file system is away, it is locked, or too many files are open.
+    Failed(String),
+}
 
 fn checked(path: &Path, patience: Duration) -> rusqlite::Result<Vec<String>> {
     let db = open_reader(path)?;
@@ -72,7 +83,21 @@ fn all_faults(db: &Connection) -> rusqlite::Result<Vec<String>> {
     Ok(lines.into_iter().filter(|line| line != "ok").collect())
 }
 
+/// Device and inode of the file that a path leads to.
+pub(super) fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let found = std::fs::metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
 impl Store {
+    /// Whether its path leads to no file any more, or to another one. What is open here is whole all the same.
+    pub fn has_lost_its_name(&self) -> bool {
+        match identity(&self.path) {
+            Ok(found) => found != self.file,
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        }
+    }
+
     /// A damaged database is left as it is: what is in its write-ahead log does not go into it when it is closed. Whoever
     /// mends it needs both.
     pub fn leave_alone(&mut self) {
@@ -153,6 +178,19 @@ mod tests {
             let _ = std::fs::remove_file(dir.path().join("nexus.db-wal"));
         }
         assert!(damaged > 20, "{damaged} of 40 were noticed");
+    }
+
+    #[test]
+    fn a_check_that_cannot_be_done_finds_no_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        let (away, turning) = (dir.path().join("away"), dir.path().join("turning"));
+        // The disk that it lies on is not mounted; no name leads anywhere; it is no file.
+        std::os::unix::fs::symlink(dir.path().join("unmounted/nexus.db"), &away).unwrap();
+        std::os::unix::fs::symlink(&turning, &turning).unwrap();
+        for bad in [away.as_path(), &turning, dir.path()] {
+            let found = faults(bad, PATIENCE);
+            assert!(matches!(found, Err(NotChecked::Failed(_))), "{}: {found:?}", bad.display());
+        }
     }
 
     #[test]

@@ -36,6 +36,7 @@ mod watches;
 mod write;
 
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -46,13 +47,14 @@ use nexus_api::jobs::State;
 use nexus_api::problem::Problem;
 use nexus_core::ids::{JobId, RunId};
 use nexus_node::users::name_of;
-use nexus_node::{memory, own_file};
+use nexus_node::{memory, own_file, run_file};
 use rusqlite::config::DbConfig;
+use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction};
 
 pub use batch::{Batch, EditedRow, JobEnv, NewRow, TagChange};
 pub use copy::copy_database;
-pub use damage::{TookTooLong, faults};
+pub use damage::{NotChecked, faults};
 pub use export::{Envs, View};
 pub use history::{PastJob, PastRun, Took};
 pub use left::{Copied, Left};
@@ -169,6 +171,8 @@ impl StoreError {
 /// The writer.
 pub struct Store {
     path: PathBuf,
+    /// Device and inode of the file that is open.
+    file: (u64, u64),
     db: Connection,
     /// Number of the next job.
     next_n: i64,
@@ -203,6 +207,7 @@ impl Store {
         // One thread has it: nobody needs to be kept out.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut db = Connection::open_with_flags(path, flags).map_err(open)?;
+        let file = damage::identity(path).map_err(|source| StoreError::Make { path: path.to_path_buf(), source })?;
         let format: u32 = db.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(open)?;
         if format > FORMAT {
             return Err(StoreError::Newer { path: path.to_path_buf(), format });
@@ -219,6 +224,7 @@ impl Store {
         let launched = BTreeMap::new();
         let mut store = Store {
             path,
+            file,
             db,
             next_n,
             next_past,
@@ -449,15 +455,35 @@ fn set_up(db: &Connection, network: bool) -> rusqlite::Result<()> {
     db.pragma_update_and_check(None, "wal_autocheckpoint", LOG_PAGES, |_| Ok(()))
 }
 
+/// Copies the database before a migration. The copy gets its name when it is whole. One of an earlier start, whose migration
+/// did not commit, is replaced: `VACUUM INTO` refuses a file that exists, and the service would never start again.
+fn set_aside(db: &Connection, path: &Path, format: u32) -> Result<(), StoreError> {
+    let aside = backups::beside(path, &format!(".format-{format}"));
+    let part = backups::beside(&aside, backups::PART);
+    let file = |source| StoreError::Make { path: aside.clone(), source };
+    // Left by a copy that did not come to its end; there is none usually.
+    let _ = std::fs::remove_file(&part);
+    // SQLite would make it readable by everybody.
+    let made = run_file::create_new(&part).map_err(file)?;
+    let name = ToSqlOutput::Borrowed(ValueRef::Text(part.as_os_str().as_bytes()));
+    let copied = db
+        .execute("VACUUM INTO ?1", [name])
+        .map_err(|source| StoreError::SetAside { path: path.to_path_buf(), source })
+        .and_then(|_| made.sync_all().and_then(|()| std::fs::rename(&part, &aside)).map_err(file));
+    if copied.is_err() {
+        // On a full disk its bytes are needed.
+        let _ = std::fs::remove_file(&part);
+    }
+    copied
+}
+
 fn migrate(db: &mut Connection, path: &Path, format: u32) -> Result<(), StoreError> {
     let fail = |source| StoreError::Write { path: path.to_path_buf(), source };
     if format == FORMAT {
         return Ok(());
     }
     if format > 0 {
-        let aside = format!("{}.format-{format}", path.display());
-        db.execute("VACUUM INTO ?1", [&aside])
-            .map_err(|source| StoreError::SetAside { path: path.to_path_buf(), source })?;
+        set_aside(db, path, format)?;
     }
     let transaction = db.transaction().map_err(fail)?;
     for step in &MIGRATIONS[format as usize..] {
@@ -469,6 +495,8 @@ fn migrate(db: &mut Connection, path: &Path, format: u32) -> Result<(), StoreErr
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use rusqlite::StatementStatus;
 
     use super::*;
@@ -486,6 +514,32 @@ mod tests {
             }
             assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
         }
+    }
+
+    #[test]
+    fn a_migration_that_did_not_commit_does_not_stop_the_next_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("nexus.db");
+        let format = FORMAT - 1;
+        let mut db = Connection::open(&path).unwrap();
+        let transaction = db.transaction().unwrap();
+        for step in &MIGRATIONS[..format as usize] {
+            transaction.execute_batch(step.sql).unwrap();
+            (step.fill)(&transaction).unwrap();
+        }
+        transaction.pragma_update(None, "user_version", format).unwrap();
+        transaction.commit().unwrap();
+        drop(db);
+        let aside = backups::beside(&path, &format!(".format-{format}"));
+        for left in [aside.clone(), backups::beside(&aside, backups::PART)] {
+            std::fs::write(left, "of an earlier start").unwrap();
+        }
+        drop(Store::open(&path, false).unwrap());
+        assert_eq!(std::fs::metadata(&aside).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(!backups::beside(&aside, backups::PART).exists());
+        let copied: u32 =
+            Connection::open(&aside).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+        assert_eq!(copied, format);
     }
 
     #[cfg(target_env = "gnu")]

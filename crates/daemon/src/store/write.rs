@@ -208,7 +208,7 @@ impl<'a> Writer<'a> {
                     params![run.job.as_str(), run.number, word],
                 )?;
             }
-            Event::ClockSet { by_ms } => self.clock_set(*by_ms)?,
+            Event::ClockSet { .. } => self.clock_set(event)?,
             Event::RunEnded { run, outcome, at } => {
                 self.run_ended(*run, outcome, *at)?;
                 self.found(*run, batch.found.get(run))?;

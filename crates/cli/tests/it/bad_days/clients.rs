@@ -43,6 +43,24 @@ fn stalling_clients_hold_nobody_up() {
 }
 
 #[test]
+fn imports_that_stand_still_hold_only_each_other_up() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let head = b"POST /v1/import/lines HTTP/1.1\r\nhost: nexus\r\ntransfer-encoding: chunked\r\n\r\n";
+    let mut stalled: Vec<UnixStream> = (0..20).map(|_| connect(&nexus)).collect();
+    for stream in &mut stalled {
+        stream.write_all(head).expect("it takes the beginning");
+    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    for args in [&["status"][..], &["ls"], &["history"], &["add", "true"]] {
+        nexus.run_limited(args).expect_code(0);
+    }
+    lives(&nexus);
+    drop(stalled);
+    nexus.file("j.txt", "echo a\n");
+    nexus.run_limited(&["import", "j.txt"]).expect_code(0);
+}
+
+#[test]
 fn half_a_request_is_no_request() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     let body = r#"[{"command":{"shell":"true"},"cwd":"/"}]"#;

@@ -47,6 +47,41 @@ fn a_clock_that_was_set_between_two_services_adds_nothing_to_run_times() {
     }
 }
 
+/// The hardware clock was behind when the machine booted, and NTP set it while the service ran. Times that the boot before
+/// wrote were right.
+#[test]
+fn a_clock_that_was_behind_after_a_boot_moves_nothing_into_the_future() {
+    let nexus = Nexus::fresh(NEXUS);
+    nexus.config("[jobs]\nretry_wait = \"5m\"\nretry_wait_max = \"5m\"\n");
+    nexus.start(1);
+    let running = nexus.add_with(&["--gpus", "0"], "exec sleep 1000");
+    nexus.in_state(&running, "running");
+    let retried = nexus.add_with(&["--retries", "1"], "false");
+    let wait = || {
+        let waiting = nexus.job(&retried)["waiting"].clone();
+        let until = waiting["until"].as_str()?.parse::<jiff::Timestamp>().ok()?;
+        Some(until.as_millisecond() - jiff::Timestamp::now().as_millisecond())
+    };
+    nexus_testkit::until("it waits for its retry", wait);
+    nexus.kill_service();
+    let database = nexus.home().join("nexus.db");
+    let known = sql(&database, "SELECT value FROM meta WHERE key = 'clock'");
+    let (boot, offset) = known.split_once(' ').expect("the id of the boot, and a number");
+    let offset = offset.parse::<i64>().expect("milliseconds") - TEN_DAYS_MS;
+    sql(&database, &format!("UPDATE meta SET value = '{boot} {offset}' WHERE key = 'clock'"));
+    nexus.ok(&["start"]);
+    // The second service reads what the first one wrote.
+    for _ in 0..2 {
+        let seconds = nexus.job(&running)["runtime_seconds"].as_f64().expect("a number");
+        assert!((0.001..120.0).contains(&seconds), "{seconds}");
+        let wait_ms = wait().expect("it waits still");
+        assert!((0..=300_000).contains(&wait_ms), "{wait_ms}");
+        nexus.ok(&["restart"]);
+    }
+    assert!(nexus.service_log().contains("Clock set forward by 864000."), "{}", nexus.service_log());
+    nexus.ok(&["kill", "-y", &running]);
+}
+
 /// The same clock again: nothing moves, and nothing is told.
 #[test]
 fn a_clock_that_nobody_set_is_not_told() {

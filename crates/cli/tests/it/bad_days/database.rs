@@ -151,6 +151,22 @@ fn one_of_before_files_could_be_watched_is_migrated() {
 }
 
 #[test]
+fn a_backup_of_an_older_format_leaves_no_second_copy_of_itself() {
+    let (nexus, id) = stopped();
+    nexus.ok(&["start"]);
+    let copy = nexus.work().join("own.db");
+    nexus.ok(&["backup", "--to", copy.to_str().expect("a path in UTF-8")]);
+    nexus.ok(&["stop"]);
+    to_format_3(&copy);
+    nexus.ok(&["backup", "restore", copy.to_str().expect("a path in UTF-8")]);
+    let names = std::fs::read_dir(nexus.home()).expect("a home").flatten();
+    let names: Vec<String> = names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    assert!(!names.iter().any(|name| name.contains("restoring")), "{names:?}");
+    nexus.ok(&["release", &id]);
+    assert_eq!(nexus.ended(&id)["state"], "completed");
+}
+
+#[test]
 fn one_of_before_gpus_could_be_paused_is_migrated_and_a_copy_put_aside() {
     let (nexus, id) = stopped();
     let database = nexus.home().join("nexus.db");

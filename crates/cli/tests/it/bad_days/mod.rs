@@ -34,7 +34,7 @@ fn lives(nexus: &Nexus) {
 
 /// Runs SQL on a database that no service has open; the first value of its last answer.
 #[track_caller]
-fn sql(database: &Path, statements: &str) -> String {
+pub fn sql(database: &Path, statements: &str) -> String {
     let program = "import sqlite3, sys\n\
                    db = sqlite3.connect(sys.argv[1], isolation_level=None)\n\
                    for one in sys.argv[2].split(';'):\n    row = db.execute(one).fetchone()\n\

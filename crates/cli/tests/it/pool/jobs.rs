@@ -250,3 +250,22 @@ fn a_job_of_a_project_is_linked_here_wherever_it_ran() {
     nexus.ok(&["forget", "-y", &id]);
     assert!(fs::symlink_metadata(&link).is_err());
 }
+
+#[test]
+fn a_job_that_began_since_a_backup_is_not_started_a_second_time() {
+    let (_ssh, nexus) = pool(1, 1);
+    let ledger = nexus.work().join("ledger");
+    let id =
+        nexus.add_with(&["--hold", "--retries", "2"], &format!("echo began >> {}; exec sleep 1000", ledger.display()));
+    nexus.ok(&["backup"]);
+    nexus.ok(&["release", &id]);
+    nexus.in_state(&id, "running");
+    let lines = || fs::read_to_string(&ledger).unwrap_or_default();
+    until("it has begun", || (!lines().is_empty()).then_some(()));
+    nexus.ok(&["stop", "--keep-jobs"]);
+    nexus.ok(&["backup", "restore"]);
+    nexus.ok(&["start"]);
+    in_state(&nexus, "host1", "ready");
+    assert_eq!(nexus.ended(&id)["reason"], "lost", "nobody knows where it is");
+    assert_eq!(lines(), "began\n");
+}

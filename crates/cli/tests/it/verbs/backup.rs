@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use nexus_testkit::{Nexus, until};
 
 use crate::NEXUS;
+use crate::bad_days::sql;
 
 #[test]
 fn a_copy_that_is_put_back_works_with_the_jobs_that_ended_since() {
@@ -54,6 +55,65 @@ fn a_copy_that_is_put_back_works_with_the_jobs_that_ended_since() {
     nexus.ok(&["kill", "-y", &runs, &goes_on]);
     assert_eq!(nexus.ended(&goes_on)["state"], "killed");
     assert_eq!(nexus.done("true")["state"], "completed");
+}
+
+/// What a service clears away once the end of a run is in its database.
+fn clear(nexus: &Nexus, id: &str) {
+    for name in ["started", "exit.json"] {
+        let _ = fs::remove_file(nexus.home().join(format!("logs/job_{id}/{name}")));
+    }
+}
+
+#[test]
+fn a_job_with_retries_that_began_is_not_started_again() {
+    let nexus = Nexus::fresh(NEXUS);
+    nexus.config("[jobs]\nretry_wait = \"0s\"\n");
+    nexus.start(4);
+    let (ledger, gate) = (nexus.work().join("ledger"), nexus.work().join("gate"));
+    let line = |word: &str| format!("echo {word} >> {}", ledger.display());
+    let until_gate = format!("while ! test -e {}; do sleep 0.05; done", gate.display());
+    let add = |word: &str, more: &[&str], then: &str| {
+        nexus.add_with(&[&["--retries", "3"], more].concat(), &format!("{}; {then}", line(word)))
+    };
+    let waits = add("waits", &["--hold"], "true");
+    let [runs, starts] = ["runs", "starts"].map(|word| add(word, &[], &until_gate));
+    let goes_on = add("goes_on", &[], "exec sleep 1000");
+    for id in [&runs, &starts, &goes_on] {
+        nexus.in_state(id, "running");
+    }
+    let pid = nexus.job(&goes_on)["pid"].clone();
+    let lines = || fs::read_to_string(&ledger).unwrap_or_default();
+    until("they have begun", || (lines().lines().count() == 3).then_some(()));
+    let copy = nexus.json(&["backup", "--json"])["path"].as_str().unwrap().to_owned();
+    // In the copy these two are on their way, as in one that was made a moment earlier.
+    for id in [&starts, &goes_on] {
+        let job = format!("(SELECT n FROM jobs WHERE id = '{id}')");
+        let starting = format!(
+            "UPDATE runs SET pid = NULL, started_at = NULL WHERE n = {job};
+             UPDATE jobs SET state = 'starting', started_at = NULL WHERE id = '{id}'"
+        );
+        sql(copy.as_ref(), &starting);
+    }
+
+    nexus.ok(&["release", &waits]);
+    fs::write(&gate, "").unwrap();
+    for id in [&waits, &runs, &starts] {
+        assert_eq!(nexus.ended(id)["state"], "completed");
+    }
+    nexus.ok(&["stop", "--keep-jobs"]);
+    [&waits, &runs, &starts].into_iter().for_each(|id| clear(&nexus, id));
+    nexus.ok(&["backup", "restore"]);
+    nexus.ok(&["start"]);
+    for id in [&waits, &runs, &starts] {
+        assert_eq!(nexus.ended(id)["reason"], "lost");
+    }
+    nexus.in_state(&goes_on, "running");
+    until("the process is known again", || (nexus.job(&goes_on)["pid"] == pid).then_some(()));
+    nexus.done("true");
+    for word in ["waits", "runs", "starts", "goes_on"] {
+        assert_eq!(lines().lines().filter(|line| *line == word).count(), 1, "{word} ran once: {}", lines());
+    }
+    nexus.ok(&["kill", "-y", &goes_on]);
 }
 
 #[test]

@@ -57,6 +57,12 @@ fn a_damaged_database_is_left_alone_until_a_copy_takes_its_place() {
     }
 }
 
+#[test]
+fn damage_that_is_heard_of_while_the_database_is_away_is_for_good() {
+    Story::begin(0, false).hears_of_damage_while_it_waits();
+    pretend::clear();
+}
+
 /// Four days of one seed in long steps; with NEXUS_TEST_LONG 30 days in steps of minutes, of as many seeds as NEXUS_SIM_SEEDS says,
 /// 20 else.
 #[test]

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::TIMES;
 use super::server::Server;
 use crate::NEXUS;
+use crate::bad_days::sql;
 
 /// Seconds in place of ten minutes.
 const AFTER: &str = "0.4";
@@ -95,4 +96,66 @@ fn jobs_that_wait_for_other_jobs_are_no_standstill() {
     nexus.add("true");
     assert_eq!(kinds(&server.next()["standstill"]), ["queue-paused"]);
     assert_eq!(server.left(), 0);
+}
+
+/// One commit of the service fails, and no other one.
+fn fails_a_commit(nexus: &Nexus) {
+    let database = nexus.home().join("nexus.db");
+    let newest = sql(&database, "SELECT max(n) FROM jobs");
+    let value = format!("json_extract(CASE WHEN n > {newest} THEN '{{' ELSE '{{}}' END, '$.a')");
+    sql(&database, &format!("CREATE INDEX planted ON jobs ({value})"));
+    let said = nexus.fails(1, &["add", "true"]);
+    assert!(said.contains("malformed JSON"), "{said}");
+    sql(&database, "DROP INDEX planted");
+}
+
+#[test]
+fn one_commit_that_failed_is_no_standstill_and_tells_nothing_again() {
+    let server = Server::start(&[]);
+    let nexus = told(Nexus::fresh(NEXUS), &server);
+    nexus.start(1);
+    let runs = nexus.add("exec sleep 1000");
+    nexus.in_state(&runs, "running");
+    nexus.add("true");
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    fails_a_commit(&nexus);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    assert!(standstill(&nexus).is_null(), "{}", standstill(&nexus));
+    assert_eq!(server.left(), 0);
+
+    nexus.ok(&["pause"]);
+    assert_eq!(kinds(&server.next()["standstill"]), ["queue-paused"]);
+    fails_a_commit(&nexus);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    assert_eq!(server.left(), 0, "it was told before");
+    assert_eq!(kinds(&standstill(&nexus)), ["queue-paused"]);
+    nexus.ok(&["kill", "-y", &runs]);
+}
+
+/// Milliseconds that the service has had a processor.
+fn cpu_ms(nexus: &Nexus) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", nexus.service_pid())).expect("it runs");
+    let (_, numbers) = stat.rsplit_once(')').expect("its name in brackets");
+    let ticks = numbers.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().expect("a number"));
+    ticks.sum::<u64>() * 10
+}
+
+#[test]
+fn a_stop_that_waits_for_jobs_takes_no_processor() {
+    let nexus = Nexus::fresh(NEXUS).env("NEXUS_BLOCKED_AFTER", AFTER);
+    nexus.start(1);
+    let ready = nexus.work().join("ready");
+    let stays = format!("trap '' TERM; touch {}; while :; do sleep 0.1; done", ready.display());
+    nexus.add_with(&["--grace", "5s"], &stays);
+    until("it does not listen any more", || ready.exists().then_some(()));
+    nexus.add("true");
+    nexus.ok(&["status"]);
+    std::thread::scope(|scope| {
+        scope.spawn(|| nexus.ok(&["stop", "-y"]));
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        let before = cpu_ms(&nexus);
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        let used = cpu_ms(&nexus) - before;
+        assert!(used < 300, "{used} ms of 2000");
+    });
 }

@@ -65,6 +65,25 @@ impl Story {
         self.note(format_args!("the database is what it was"));
     }
 
+    /// The database could not be used for a moment, and is found damaged before it is tried again: for good.
+    pub fn hears_of_damage_while_it_waits(&mut self) {
+        while self.service.is_none() {
+            self.passes(false);
+            self.boot();
+        }
+        let path = self.home.database().display().to_string();
+        let Some(Service { mut engine, mut watch }) = self.service.take() else { return };
+        engine.gives_up(Problem::Database { path: path.clone(), error: "away".into() }, false, &mut watch);
+        let damage = Problem::DatabaseDamaged { path, error: "planted".into(), backup: None };
+        engine.outbox.send(Message::Damaged(damage.clone())).expect("the engine has the other end");
+        for _ in 0..ORDERS {
+            let first = engine.inbox.try_recv().ok();
+            engine.round(first, &mut watch);
+            self.passes(false);
+            assert_eq!(engine.trouble.get(), Some(damage.clone()));
+        }
+    }
+
     /// Both files keep their lengths, and nothing in them means anything.
     fn overwrite(&mut self, database: &Path) {
         for suffix in ["", "-wal"] {
