@@ -11,6 +11,7 @@ mod page;
 mod proof;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use nexus_api::problem::Problem;
 use nexus_api::web::{Browser, BrowserKeys, Proof, Web as Told, WebOn};
 use nexus_core::time::Time;
 use nexus_node::own_file;
+use rustix::net::{Shutdown, shutdown};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, watch};
@@ -58,6 +60,8 @@ struct Open {
     at: SocketAddr,
     prover: Arc<Prover>,
     connections: Arc<Connections>,
+    /// The listening socket.
+    socket: OwnedFd,
     until: watch::Sender<()>,
     task: JoinHandle<()>,
 }
@@ -68,7 +72,14 @@ impl Open {
         drop(self.until);
         // It ends by itself, and has no reason to panic.
         let _ = self.task.await;
+        stop_listening(&self.socket);
     }
+}
+
+/// Closing a descriptor does not free the port while systemd holds a duplicate (`fd_store.rs`), and systemd closes that some
+/// time after it is told to. shutdown(2) ends listening for all duplicates at once.
+fn stop_listening(socket: &impl AsFd) {
+    let _ = shutdown(socket, Shutdown::Both);
 }
 
 /// An address and a port are no longer.
@@ -94,9 +105,7 @@ impl Web {
         let mut state = self.state.lock().await;
         state.router = Some(router);
         let Some(remembered) = self.remembered() else {
-            if state.kept.take().is_some() {
-                fd_store::remove();
-            }
+            state.release_kept();
             return None;
         };
         match self.listen(&mut state, remembered).await {
@@ -136,8 +145,10 @@ impl Web {
     pub async fn off(&self) -> Result<Told, Problem> {
         let mut state = self.state.lock().await;
         state.trouble = None;
+        state.release_kept();
+        // systemd may hold a socket even though nothing is open here: the page could not be served.
+        fd_store::remove();
         if let Some(open) = state.open.take() {
-            fd_store::remove();
             open.close().await;
         }
         let forgotten = match std::fs::remove_file(self.file()) {
@@ -225,39 +236,63 @@ impl Web {
         let Remembered { address, port } = wish;
         let keys = self.keys(state)?;
         let asked = SocketAddr::new(address, port);
-        let cannot = |error: &std::io::Error| Problem::NoWeb { address: asked.to_string(), error: told_error(error) };
-        // The one before, if there is one, stays until this one is there, unless it is what stands in the way.
-        let in_the_way = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
-        let kept = state.kept.take().filter(|kept| kept.local_addr().is_ok_and(|at| at == asked));
-        let bind = |at: SocketAddr| match &kept {
-            Some(kept) => kept.try_clone().and_then(from_std),
-            None => bind(at),
+        let bound = self.bind_in_place(state, &keys, asked).await;
+        let served = match bound {
+            Ok(listener) => self.serve(state, keys, listener).await,
+            Err(error) => Err(error),
         };
-        let bound = match (bind(asked), state.open.take_if(|open| open.at.port() == port)) {
-            (Err(error), Some(open)) if in_the_way(&error) => {
-                open.close().await;
-                bind(asked)
-            }
-            (bound, open) => {
-                state.open = open.or(state.open.take());
-                bound
-            }
+        let at = served.map_err(|error| no_web(asked, &error))?;
+        let text = serde_json::to_string(&Remembered { address, port: at.port() }).expect("plain data");
+        keys::write(&self.file(), &text).map_err(|error| self.unusable(&error))
+    }
+
+    /// Binds `asked`. The listener before stays until [`serve`](Self::serve) replaces it, unless it is itself in the way (the
+    /// same port at another address). Then it is closed, and opened again if `asked` cannot be had all the same.
+    async fn bind_in_place(
+        &self,
+        state: &mut State,
+        keys: &Arc<Keys>,
+        asked: SocketAddr,
+    ) -> std::io::Result<TcpListener> {
+        if let Some(kept) = state.kept.take_if(|kept| kept.local_addr().is_ok_and(|at| at == asked)) {
+            return from_std(kept);
+        }
+        state.release_kept();
+        let error = match bind(asked) {
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => error,
+            bound => return bound,
         };
-        let listener = bound.map_err(|error| cannot(&error))?;
-        let at = listener.local_addr().map_err(|error| cannot(&error))?;
+        let Some(open) = state.open.take_if(|open| open.at.port() == asked.port()) else { return Err(error) };
+        let before = open.at;
+        fd_store::remove();
+        open.close().await;
+        let error = match bind(asked) {
+            Err(error) => error,
+            bound => return bound,
+        };
+        let again = match bind(before) {
+            Ok(listener) => self.serve(state, keys.clone(), listener).await,
+            Err(error) => Err(error),
+        };
+        state.trouble = again.err().map(|error| no_web(before, &error).to_string());
+        Err(error)
+    }
+
+    /// Serves the page at this listener from now on, and closes the one before.
+    async fn serve(&self, state: &mut State, keys: Arc<Keys>, listener: TcpListener) -> std::io::Result<SocketAddr> {
+        let (at, socket) = (listener.local_addr()?, listener.as_fd().try_clone_to_owned()?);
+        let prover = Arc::new(Prover::new(at.to_string())?);
         let router = state.router.clone().expect("the service has begun");
         fd_store::store(&listener);
         let host = (!at.ip().is_loopback()).then(|| self.host.clone());
-        let prover = Arc::new(Prover::new(at.to_string()).map_err(|error| self.unusable(&error))?);
         let guard = Guard { keys: keys.clone(), prover: prover.clone(), session: self.session.clone(), host };
         let (connections, (until, open)) = (Arc::new(Connections::default()), watch::channel(()));
         let task = tokio::spawn(listener::serve(listener, guarded(router, guard), connections.clone(), open));
-        if let Some(before) = state.open.replace(Open { at, prover, connections, until, task }) {
+        if let Some(before) = state.open.replace(Open { at, prover, connections, socket, until, task }) {
             before.close().await;
         }
         (state.keys, state.trouble) = (Some(keys), None);
-        let text = serde_json::to_string(&Remembered { address, port: at.port() }).expect("plain data");
-        keys::write(&self.file(), &text).map_err(|error| self.unusable(&error))
+        Ok(at)
     }
 
     fn file(&self) -> PathBuf {
@@ -271,6 +306,20 @@ impl Web {
     fn unusable(&self, error: &std::io::Error) -> Problem {
         Problem::HomeUnusable { path: self.home.dir.display().to_string(), error: error.to_string() }
     }
+}
+
+impl State {
+    /// Lets go of the socket that systemd kept, if there is one.
+    fn release_kept(&mut self) {
+        if let Some(kept) = self.kept.take() {
+            fd_store::remove();
+            stop_listening(&kept);
+        }
+    }
+}
+
+fn no_web(address: SocketAddr, error: &std::io::Error) -> Problem {
+    Problem::NoWeb { address: address.to_string(), error: told_error(error) }
 }
 
 fn from_std(listener: std::net::TcpListener) -> std::io::Result<TcpListener> {

@@ -233,6 +233,22 @@ fn an_address_that_is_not_ours_leaves_the_page_where_it_was() {
 }
 
 #[test]
+fn a_page_that_cannot_be_exposed_stays_where_it_was() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let web = Web::of(&nexus);
+    let port = web.address.rsplit(':').next().unwrap();
+    // Every address of this machine cannot be had while another program has one of them.
+    let taken = std::net::TcpListener::bind(format!("127.0.0.2:{port}")).unwrap();
+    let said = nexus.fails(1, &["web", "--no-open", "--expose", "0.0.0.0"]);
+    assert!(said.contains("another program has this port"), "{said}");
+    assert_eq!(status(&web, &[("authorization", &format!("Bearer {}", web.token))]), 200, "it is gone");
+    drop(taken);
+    let exposed = nexus.json(&["web", "--no-open", "--expose", "0.0.0.0", "--json"]);
+    assert_eq!(exposed["address"], format!("0.0.0.0:{port}"));
+    assert_eq!(status(&web, &[("authorization", &format!("Bearer {}", web.token))]), 200);
+}
+
+#[test]
 fn off_lets_nobody_in_even_if_the_page_was_not_served_since_the_start() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     let web = Web::of(&nexus);
