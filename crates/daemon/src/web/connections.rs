@@ -59,8 +59,8 @@ impl Connections {
         table.unknown.values().chain(known).for_each(|stream| close(stream));
     }
 
-    /// Closes the connections of a browser, its terminals among them.
-    pub fn close_browser(&self, id: &str) {
+    /// Closes the connections of these browsers, event streams and terminals among them.
+    pub fn close_browsers(&self, are_out: impl Fn(&str) -> bool) {
         let table = self.table();
         let its_own = table.known.values().filter(|known| known.browser.as_deref() == Some(id));
         its_own.for_each(|known| close(&known.stream));
@@ -234,7 +234,7 @@ mod tests {
             one.1.set_known(Some("one"));
             other.1.set_known(Some("other"));
             program.1.set_known(None);
-            peers.connections.close_browser("one");
+            peers.connections.close_browsers(|id| id == "one");
             assert_eq!(one.0.read(&mut [0; 1]).await.unwrap(), 0);
             assert!(!is_closed(&other.0) && !is_closed(&program.0));
         });

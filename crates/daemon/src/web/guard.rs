@@ -188,7 +188,8 @@ impl Guard {
         let found = self.keys.find(shown.key_id, (self.session)())?;
         let made_s = check(&found.key)?;
         self.keys.proved(&found, shown.key_id, made_s);
-        Some(Caller::Browser(BrowserCaller { browser: found.browser, key_id: shown.key_id.into() }))
+        let (at, challenge) = (self.prover.at().into(), shown.challenge.into());
+        Some(Caller::Browser(BrowserCaller { browser: found.browser, key_id: shown.key_id.into(), at, challenge }))
     }
 
     /// Whether the browser still sends the cookie of an older nexus.

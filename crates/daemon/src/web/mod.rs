@@ -33,6 +33,7 @@ pub use guard::WEB_SOCKET_PROTOCOL;
 use guard::{Guard, guarded};
 pub use keys::BrowserCaller;
 use keys::Keys;
+use listener::{SWEEP_INTERVAL, Sweep};
 use proof::Prover;
 
 use crate::clock;
@@ -209,7 +210,7 @@ impl Web {
             return Err(Problem::BadField { field: "browser".into(), value: browser.into(), want });
         }
         if let Some(open) = &state.open {
-            open.connections.close_browser(browser);
+            open.connections.close_browsers(|id| id == browser);
         }
         Ok(())
     }
@@ -287,12 +288,22 @@ impl Web {
         let host = (!at.ip().is_loopback()).then(|| self.host.clone());
         let guard = Guard { keys: keys.clone(), prover: prover.clone(), session: self.session.clone(), host };
         let (connections, (until, open)) = (Arc::new(Connections::default()), watch::channel(()));
-        let task = tokio::spawn(listener::serve(listener, guarded(router, guard), connections.clone(), open));
+        let sweep = self.sweep(&keys, &connections);
+        let task = tokio::spawn(listener::serve(listener, guarded(router, guard), connections.clone(), sweep, open));
         if let Some(before) = state.open.replace(Open { at, prover, connections, socket, until, task }) {
             before.close().await;
         }
         (state.keys, state.trouble) = (Some(keys), None);
         Ok(at)
+    }
+
+    fn sweep(&self, keys: &Arc<Keys>, connections: &Arc<Connections>) -> Sweep {
+        let (keys, connections, session) = (keys.clone(), connections.clone(), self.session.clone());
+        let run = move || {
+            let browsers = keys.rows(session());
+            connections.close_browsers(|id| browsers.iter().all(|browser| browser.id != id));
+        };
+        Sweep { interval: SWEEP_INTERVAL, run: Box::new(run) }
     }
 
     fn file(&self) -> PathBuf {
@@ -341,5 +352,71 @@ fn told_error(error: &std::io::Error) -> String {
         std::io::ErrorKind::AddrNotAvailable => "this machine has no such address".into(),
         std::io::ErrorKind::PermissionDenied => "ports below 1024 are the system's".into(),
         _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    const SESSION: Duration = Duration::from_secs(12 * 3600);
+
+    /// Time passes for this thread alone.
+    fn at(seconds: u64) {
+        crate::pretend::set(Time(seconds as i64 * 1000), Duration::ZERO, 0);
+    }
+
+    async fn page(dir: &std::path::Path) -> (Web, SocketAddr) {
+        let web = Web::new(&keys::tests::home(dir), "box", Arc::new(|| SESSION), None);
+        let router = Router::new().route("/v1/events", get(|| async { "an event" }));
+        assert_eq!(web.begin(router).await, None);
+        let told = web.on(WebOn { port: Some(0), expose: None }, 4004).await.unwrap();
+        (web, told.address.unwrap().parse().unwrap())
+    }
+
+    /// A connection that a browser showed a session on, and its answer.
+    async fn connect(web: &Web, at: SocketAddr, key: &browsers::Key) -> TcpStream {
+        let nonce = "00112233445566778899aabbccddeeff";
+        let challenge = web.prove(&key.id, nonce).await.unwrap().challenge;
+        let session = proof::tests::session(&key.id, &key.key, &at.to_string(), &challenge);
+        let mut peer = TcpStream::connect(at).await.unwrap();
+        let request = format!("GET /v1/events HTTP/1.1\r\nhost: {at}\r\nauthorization: Nexus {session}\r\n\r\n");
+        peer.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = [0; 4096];
+        let count = peer.read(&mut answer).await.unwrap();
+        assert!(answer[..count].starts_with(b"HTTP/1.1 200 "));
+        peer
+    }
+
+    #[test]
+    fn what_a_browser_has_open_is_closed_when_its_last_key_has_ended() {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+            at(1000);
+            let dir = tempfile::tempdir().unwrap();
+            let (web, address) = page(dir.path()).await;
+            let keys = web.state.lock().await.keys.clone().unwrap();
+            let enter = || keys.enter(&keys.new_link().unwrap(), "").unwrap().unwrap();
+            let (closed, open) = (enter(), enter());
+            let mut of_closed = connect(&web, address, &closed).await;
+            at(1000 + SESSION.as_secs());
+            let mut of_open = connect(&web, address, &open).await;
+            let sweep = {
+                let state = web.state.lock().await;
+                web.sweep(&keys, &state.open.as_ref().unwrap().connections)
+            };
+            (sweep.run)();
+            at(1001 + SESSION.as_secs());
+            (sweep.run)();
+            assert_eq!(of_closed.read(&mut [0; 1]).await.unwrap(), 0, "it outlives its keys");
+            let still = tokio::time::timeout(Duration::from_millis(50), of_open.read(&mut [0; 1])).await;
+            assert!(still.is_err(), "the other browser's connection was closed");
+            crate::pretend::clear();
+        });
     }
 }

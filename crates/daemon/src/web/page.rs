@@ -4,7 +4,8 @@ use axum::extract::Path;
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use nexus_api::problem::Problem;
-use nexus_api::web::BrowserKey;
+
+use super::browsers::Key;
 
 /// Names and contents.
 type Files = &'static [(&'static str, &'static [u8])];
@@ -44,7 +45,7 @@ pub async fn asset(Path(name): Path<String>) -> Response {
 }
 
 /// Hands the browser its key, which [`enter_script`] stores. `at` is the listener's address, which proofs are made with.
-pub fn entered(key: &BrowserKey, at: &str) -> Response {
+pub fn entered(key: &Key, at: &str) -> Response {
     let key = serde_json::json!({ "id": key.id, "key": key.key, "at": at });
     let text = format!(
         "<meta name=\"nexus-key\" content='{key}'><script src=\"/enter.js\" defer></script>\
