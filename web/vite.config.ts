@@ -12,6 +12,10 @@ export default defineConfig({
     // The page's own policy allows no scripts or fonts from data: addresses.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    // One script. One that is loaded later would come from whatever program has the port by then
+    // (docs/design/0015-proof-of-the-service.md).
+    rolldownOptions: { output: { codeSplitting: false } },
+    chunkSizeWarningLimit: 1000,
   },
   server: {
     proxy: {

@@ -83,6 +83,30 @@ for (const [how, status, body, words] of [
   })
 }
 
+pageTest('the first terminal of a tab loads nothing from a program that took the port', async (world) => {
+  const page = await world.open()
+  const id = world.nexus('add', 'while read line; do echo "heard $line"; done')
+  await goTo(page, `#/jobs/${id}`)
+  await shown(page.getByRole('button', { name: 'Terminal', exact: true }))
+  const keys = await storedKeys(page)
+  world.nexus('stop', '--keep-jobs')
+  await shown(page.getByText('The service does not answer.'))
+  const impostor = await new Impostor(portOf(page), { status: 200, body: FORGED }).begin()
+  try {
+    await shown(page.getByText('Another program answers at this address.'))
+    await page.getByRole('button', { name: 'Terminal', exact: true }).click()
+    await shown(page.getByText('The line is cut; it comes back by itself'))
+    const before = impostor.heard.length
+    await until('it was asked again', () => impostor.heard.length >= before + 2)
+  } finally {
+    await impostor.end()
+  }
+  world.nexus('start')
+  await shown(page.getByText('Connected: what you type goes to the job'))
+  // The browser may ask for the icon of the tab, which is a picture and runs nothing.
+  assertNoSecret(impostor.heard.filter(({ path }) => path !== '/icon.svg'), keys)
+})
+
 pageTest('what a tab sends before it knows that the service is away is worth nothing', async (world) => {
   const page = await world.open()
   const keys = await storedKeys(page)
