@@ -77,6 +77,8 @@ async fn check(State(guard): State<Guard>, mut request: Request, next: Next) -> 
     let forgets_cookie = guard.has_old_cookie(request.headers());
     let mut answer = match guard.admits(&mut request) {
         Err(answer) => *answer,
+        // A script that does nothing but end: whoever asks may have it.
+        _ if asks_for_worker(request.headers()) => page::last_worker(),
         // The body of an unknown caller is never read: it would be memory that anybody can take.
         Ok(Caller::Unknown) => next.run(request.map(|_| Body::empty())).await,
         Ok(caller) => {
@@ -215,6 +217,12 @@ impl Guard {
 
 /// A link that was not used yet is exchanged for a key.
 async fn enter(State(guard): State<Guard>, Path(link): Path<String>, headers: HeaderMap) -> Response {
+/// A browser looks for a new version of a service worker that is registered for this address. The page has none: another
+/// program registered it while it had the port, and until it is replaced it answers for the service.
+fn asks_for_worker(headers: &HeaderMap) -> bool {
+    text(headers, HeaderName::from_static("service-worker")) == Some("script")
+}
+
     let agent = text(&headers, header::USER_AGENT).unwrap_or_default();
     match guard.keys.enter(&link, agent) {
         Ok(Some(key)) => page::entered(&key, guard.prover.at()),

@@ -292,6 +292,22 @@ fn a_page_that_cannot_be_exposed_stays_where_it_was() {
 }
 
 #[test]
+fn what_another_program_left_in_the_browser_is_taken_out() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let web = Web::of(&nexus);
+    let host = ("host", web.address.as_str());
+    for path in ["/worker.js", "/a/deep/path.js?x", "/v1/status"] {
+        let worker = web.ask("GET", path, &[host, ("service-worker", "script")], "");
+        assert_eq!((worker.status, worker.header("service-worker-allowed")), (200, Some("/")), "{path}");
+        assert!(worker.header("content-type").is_some_and(|kind| kind.starts_with("text/javascript")), "{worker:?}");
+        assert!(worker.body.contains("self.registration.unregister()"), "{worker:?}");
+    }
+    let path = web.link.strip_prefix(&format!("http://{}", web.address)).unwrap();
+    let entered = web.ask("GET", path, &[host], "");
+    assert_eq!((entered.status, entered.header("clear-site-data")), (200, Some("\"cache\"")));
+}
+
+#[test]
 fn off_lets_nobody_in_even_if_the_page_was_not_served_since_the_start() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     let web = Web::of(&nexus);
