@@ -26,6 +26,7 @@ const MOST_LINKS: usize = 16;
 const OLD_COOKIES_FILE: &str = "web.cookies";
 
 pub struct Keys {
+    token_file: PathBuf,
     file: PathBuf,
     state: Mutex<State>,
 }
@@ -60,7 +61,7 @@ impl Keys {
         // Keys that cannot be read let nobody in: a new link does.
         let browsers = read(&file)?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         let state = State { token: digest::hex(&token), browsers, links: vec![] };
-        Ok(Keys { file, state: Mutex::new(state) })
+        Ok(Keys { token_file, file, state: Mutex::new(state) })
     }
 
     /// The cookie by which an older nexus knew a browser, which may still send it.
@@ -152,11 +153,13 @@ impl Keys {
         Ok(was_there)
     }
 
-    /// Nobody has a key or a link any more.
+    /// Nobody has a key, a link or the token any more. The file of the token has a new one.
     pub fn shut(&self) -> std::io::Result<()> {
         let mut state = self.state();
         (state.browsers, state.links) = (Browsers::default(), vec![]);
-        self.keep(&state.browsers)
+        self.keep(&state.browsers)?;
+        state.token = digest::hex(&new_token(&self.token_file)?);
+        Ok(())
     }
 
     /// The state without keys that have ended.
@@ -279,7 +282,11 @@ pub mod tests {
         let next = Keys::open(&home(dir.path())).unwrap();
         caller(&next, &key);
         assert_eq!(next.rows(SESSION)[0].name, "Firefox on Linux");
+        let token = || std::fs::read_to_string(home(dir.path()).web_token()).unwrap();
+        let before = token();
+        assert!(next.is_token(before.trim()));
         next.shut().unwrap();
+        assert!(next.is_token(token().trim()) && !next.is_token(before.trim()), "the token is the same");
         assert!(next.find(&key.id, SESSION).is_none());
         assert!(Keys::open(&home(dir.path())).unwrap().find(&key.id, SESSION).is_none());
     }

@@ -243,7 +243,9 @@ fn off_is_off_and_whoever_was_in_is_out() {
     let port = web.address.rsplit(':').next().unwrap();
     nexus.ok(&["web", "--no-open", "--port", port]);
     assert_eq!(status_of(&web, &browser), 401, "an old key lets in");
-    assert_eq!(status(&web, &[("authorization", &format!("Bearer {}", web.token))]), 200);
+    assert_eq!(status(&web, &[("authorization", &format!("Bearer {}", web.token))]), 401, "the old token lets in");
+    let token = std::fs::read_to_string(nexus.home().join("web.token")).unwrap();
+    assert_eq!(status(&web, &[("authorization", &format!("Bearer {}", token.trim()))]), 200);
 }
 
 #[test]
