@@ -22,6 +22,8 @@ export default defineConfig({
       '/v1': {
         target: service,
         ws: true,
+        // The service takes no name of a machine, also not localhost.
+        changeOrigin: true,
         ...(token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } }),
         // The service checks that pages are its own; this one comes from the development server.
         configure: (proxy) => {

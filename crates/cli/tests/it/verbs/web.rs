@@ -294,6 +294,16 @@ fn a_page_that_cannot_be_exposed_stays_where_it_was() {
 }
 
 #[test]
+fn localhost_is_no_name_of_the_page() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let web = Web::of(&nexus);
+    let (_, port) = web.address.rsplit_once(':').unwrap();
+    let host = format!("localhost:{port}");
+    let answer = web.ask("GET", "/", &[("host", &host)], "");
+    assert!(answer.status == 403 && answer.body.contains("127.0.0.1"), "{answer:?}");
+}
+
+#[test]
 fn what_another_program_left_in_the_browser_is_taken_out() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     let web = Web::of(&nexus);
