@@ -12,12 +12,18 @@ export default defineConfig({
     // The page's own policy allows no scripts or fonts from data: addresses.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    // One script. One that is loaded later would come from whatever program has the port by then
+    // (docs/design/0015-proof-of-the-service.md).
+    rolldownOptions: { output: { codeSplitting: false } },
+    chunkSizeWarningLimit: 1000,
   },
   server: {
     proxy: {
       '/v1': {
         target: service,
         ws: true,
+        // The service takes no name of a machine, also not localhost.
+        changeOrigin: true,
         ...(token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } }),
         // The service checks that pages are its own; this one comes from the development server.
         configure: (proxy) => {

@@ -262,15 +262,35 @@ pub fn quoted(cell: &str) -> String {
     }
 }
 
-/// A cell that a spreadsheet would run as a formula gets an apostrophe before it. Numbers stay. For tables that people open
-/// there; an export that is read again has each cell as it is.
+/// What begins a formula in a spreadsheet. The last four are what East Asian keyboards type for the first.
+const FORMULA_SIGNS: [char; 11] =
+    ['=', '+', '-', '@', '\t', '\r', '\n', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
+
+/// What begins a cell in a spreadsheet whose list separator is not the comma. There a quote after a comma is a letter as any
+/// other, so that a cell in quotes is split too.
+const OTHER_SEPARATORS: [char; 4] = [';', '\t', '\r', '\n'];
+
+/// A cell that a spreadsheet would run as a formula gets an apostrophe before it, and so does each part of it that Excel splits
+/// off where the list separator is `;` or a tab. Numbers stay. For tables that people open there; an export that is read again
+/// has each cell as it is.
 pub fn guarded(cell: &str) -> Cow<'_, str> {
     let is_number = || cell.parse::<f64>().is_ok() && cell.bytes().all(|byte| b"0123456789.eE+-".contains(&byte));
-    // The last four are what East Asian keyboards type for the first.
-    let signs = ['=', '+', '-', '@', '\t', '\r', '\n', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
-    match cell.starts_with(signs) && !is_number() {
-        true => format!("'{cell}").into(),
-        false => cell.into(),
+    // Excel takes quotes off the begin of a cell.
+    let begins_formula = |part: &str| part.trim_start_matches('"').starts_with(FORMULA_SIGNS);
+    let behind_separator = |at: usize| cell[..at].ends_with(OTHER_SEPARATORS);
+    let mut shown = String::new();
+    let mut written = 0;
+    for (at, _) in cell.char_indices() {
+        let is_begin = (at == 0 && cell.starts_with(FORMULA_SIGNS) && !is_number()) || behind_separator(at);
+        if is_begin && begins_formula(&cell[at..]) {
+            shown.push_str(&cell[written..at]);
+            shown.push('\'');
+            written = at;
+        }
+    }
+    match written == 0 && shown.is_empty() {
+        true => cell.into(),
+        false => (shown + &cell[written..]).into(),
     }
 }
 
@@ -295,24 +315,28 @@ mod tests {
 
     #[test]
     fn formulas_are_no_formulas_and_numbers_stay() {
-        for cell in [
-            "=1+1",
-            "+cmd|' /C calc'!A0",
-            "-x",
-            "@SUM(1)",
-            "\t=1",
-            "\r=1",
-            "\n=1",
-            "-",
-            "+",
-            "-inf",
-            "-1-1",
-            "\u{ff1d}1",
-        ] {
+        for cell in ["=1+1", "+cmd|' /C calc'!A0", "-x", "@SUM(1)", "-", "+", "-inf", "-1-1", "\u{ff1d}1"] {
             assert_eq!(guarded(cell), format!("'{cell}"), "{cell:?}");
         }
-        for cell in ["", "a=b", "-3.5", "+7", "-1e-5", "1", "'=1", " =1", "train -x"] {
+        for cell in
+            ["", "a=b", "-3.5", "+7", "-1e-5", "1", "'=1", " =1", "train -x", "a;b", "a; b", ";", "\"=1", "a\tb"]
+        {
             assert_eq!(guarded(cell), cell, "{cell:?}");
+        }
+        for (cell, expected) in [
+            ("\t=1", "'\t'=1"),
+            ("\r=1", "'\r'=1"),
+            ("\n=1", "'\n'=1"),
+            ("a;=1+1", "a;'=1+1"),
+            (";=1;@x;b", ";'=1;'@x;b"),
+            ("a\t=1", "a\t'=1"),
+            ("a;\t=1", "a;'\t'=1"),
+            ("a\n-1", "a\n'-1"),
+            ("a;\"\"=1", "a;'\"\"=1"),
+            ("a;\u{ff1d}1", "a;'\u{ff1d}1"),
+            ("=1;-1", "'=1;'-1"),
+        ] {
+            assert_eq!(guarded(cell), expected, "{cell:?}");
         }
     }
 }

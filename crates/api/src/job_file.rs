@@ -17,7 +17,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 pub use parts::{Parts, parts};
@@ -94,7 +94,7 @@ pub struct Entry {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Carried {
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "strict_code")]
     pub code: Option<Code>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<(u16, u16)>,
@@ -112,15 +112,28 @@ pub struct Carried {
     pub secret_names: Vec<String>,
 }
 
+/// [`Code`] as a request has it. The type itself stands in answers too, whose further keys a client leaves out.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StrictCode {
+    content: String,
+    of: String,
+}
+
+fn strict_code<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Code>, D::Error> {
+    let code = Option::<StrictCode>::deserialize(deserializer)?;
+    Ok(code.map(|StrictCode { content, of }| Code { content, of }))
+}
+
 impl Carried {
     /// Names of the fields.
     pub(crate) const KEYS: [&str; 8] =
         ["code", "window", "tty", "session", "one_terminal", "params", "variables", "secret_names"];
 }
 
-/// What is to be run.
+/// What is to be run. Only requests have it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Said {
     Command(Command),
     /// A program in Python. The service finds the interpreter; a relative script counts from the file's folder.

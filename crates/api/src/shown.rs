@@ -58,7 +58,7 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
 }
 
 /// Text that is about to go to a terminal. Newlines, tabs and the colours of nexus stay: `\x1b[0m`, `\x1b[31m` to `37m`,
-/// `\x1b[91m` to `97m`. They move nothing and hide nothing.
+/// `\x1b[91m` to `97m`. They move nothing and hide nothing. Black is not among them: it hides text on a black background.
 pub fn for_terminal(text: &str) -> Cow<'_, str> {
     let is_fine = |c: char| !is_hidden(c) || matches!(c, '\n' | '\t');
     if text.chars().all(is_fine) {
@@ -91,7 +91,7 @@ fn color(text: &str) -> Option<&str> {
     let inside = text.strip_prefix("\x1b[")?;
     let length = match inside.as_bytes() {
         [b'0', b'm', ..] => 2,
-        [b'3', b'0'..=b'7', b'm', ..] | [b'9', b'0'..=b'7', b'm', ..] => 3,
+        [b'3' | b'9', b'1'..=b'7', b'm', ..] => 3,
         _ => return None,
     };
     Some(&text[.."\x1b[".len() + length])
@@ -214,6 +214,8 @@ mod tests {
             ("\x1b[8mhidden", "\\x1b[8mhidden"),
             ("\x1b[31;8m", "\\x1b[31;8m"),
             ("\x1b[38m", "\\x1b[38m"),
+            ("\x1b[30mblack", "\\x1b[30mblack"),
+            ("\x1b[90mgrey", "\\x1b[90mgrey"),
             ("\x1b[3", "\\x1b[3"),
             ("\x1b", "\\x1b"),
             ("\x1b]0;title\x07\x1b[31mx", "\\x1b]0;title\\x07\x1b[31mx"),

@@ -40,21 +40,15 @@ pub struct Proof {
     pub proof: String,
 }
 
-/// A secret that one browser shares with the service.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct BrowserKey {
-    /// Which key it is; no secret.
-    pub id: String,
-    pub key: String,
-}
-
-/// `POST /v1/web/keys`: the keys that a browser lacks.
+/// `POST /v1/web/keys`: ids of the keys that a browser lacked. No key is sent: browser and service each compute it, as
+/// HMAC-SHA256 in hexadecimal with the key of the session, of four lines: `nexus tab key` or `nexus stored key`, the service's
+/// address, the id, the challenge of the session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BrowserKeys {
-    /// For the tab's memory alone; null if the tab showed one.
-    pub tab: Option<BrowserKey>,
-    /// For the browser's storage; null if the one that it has is good.
-    pub stored: Option<BrowserKey>,
+    /// Of a key for the tab's memory alone; null if the tab showed one.
+    pub tab_id: Option<String>,
+    /// Of a key for the browser's storage; null if the one that it has is good.
+    pub stored_id: Option<String>,
 }
 
 /// `GET /v1/web/browsers`: a browser that was let in.
@@ -66,7 +60,8 @@ pub struct Browser {
     pub added_at: String,
     /// When it last took a proof of the service: while a tab is open, each 20 minutes.
     pub proved_at: String,
-    /// When it is out if no tab is opened until then; null if only a tab that stays open is in.
+    /// When it is out if no tab is opened until then; null if only a tab that stays open is in. 30 days after `added_at` every
+    /// browser is out.
     pub ends_at: Option<String>,
     /// Tabs that have a key of their own.
     pub tabs: u64,

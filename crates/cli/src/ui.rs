@@ -81,6 +81,14 @@ impl Ui {
         }
     }
 
+    /// Data in which texts of others stand as they are, as in a table: as [`data`](Ui::data), but on a terminal without colours.
+    pub fn colourless(&self, text: &str) -> Result<(), CliError> {
+        match self.out_is_terminal {
+            true => self.data(&shown::Stream::default().push(text.as_bytes())),
+            false => self.data(text),
+        }
+    }
+
     /// Data that comes in pieces: as it is, but on a terminal without control characters. `stream` is kept from one piece to
     /// the next.
     pub fn stream(&self, stream: &mut shown::Stream, bytes: &[u8]) -> Result<(), CliError> {

@@ -70,6 +70,15 @@ impl Browser {
         Ok(format!("Nexus {}.{challenge}.{}", self.id, self.mac(&["nexus session", &self.at, &challenge])))
     }
 
+    /// The further key, `tab` or `stored`, whose id the service told for this session.
+    #[track_caller]
+    pub fn derived(&self, kind: &str, id: &Value, session: &str) -> Browser {
+        let id = id.as_str().unwrap_or_else(|| panic!("no id of a {kind} key: {id}"));
+        let challenge = session.split('.').nth(1).expect("a session");
+        let key = self.mac(&[&format!("nexus {kind} key"), &self.at, id, challenge]);
+        Browser { id: id.into(), key, at: self.at.clone() }
+    }
+
     fn mac(&self, parts: &[&str]) -> String {
         let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, self.key.as_bytes());
         let mac = ring::hmac::sign(&key, parts.join("\n").as_bytes());

@@ -2,7 +2,7 @@
 // docs/design/0015-proof-of-the-service.md has the messages and why they are so.
 //
 //   stored key (localStorage, for web.session after the last proof) ──┐
-//   tab key (this tab's memory, given by the proved service) ─────────┴─▶ proof ─▶ session, good for an hour
+//   tab key (this tab's memory, computed from the stored key) ────────┴─▶ proof ─▶ session, good for an hour
 import { hex, hmac, isSame } from './hmac'
 import { Problem, problemOf, unreachable } from './problem'
 
@@ -25,9 +25,10 @@ interface Proof {
   proof: string
 }
 
+/** Ids of new keys. The keys themselves are not sent: both sides compute them. */
 interface NewKeys {
-  tab: Omit<Key, 'at'> | null
-  stored: Omit<Key, 'at'> | null
+  tab_id: string | null
+  stored_id: string | null
 }
 
 /** Also written by the page that a link opens (crates/daemon/src/web/enter.js). */
@@ -118,11 +119,17 @@ async function confirm(proved: Session): Promise<void> {
     session = null
     throw await problemOf(response)
   }
-  const { tab, stored } = await answered<NewKeys>(response)
-  const { at } = proved.key
-  if (tab) tabKey = { ...tab, at }
-  if (stored) keep({ ...stored, at })
+  const { tab_id, stored_id } = await answered<NewKeys>(response)
+  if (isKeyId(tab_id)) tabKey = derivedKey(proved, 'tab', tab_id)
+  if (isKeyId(stored_id)) keep(derivedKey(proved, 'stored', stored_id))
 }
+
+/** A further key, made of the key that this browser has: a program that relays the answer learns its id alone. */
+function derivedKey({ key, challenge }: Session, kind: 'tab' | 'stored', id: string): Key {
+  return { id, key: hmac(key.key, `nexus ${kind} key\n${key.at}\n${id}\n${challenge}`), at: key.at }
+}
+
+const isKeyId = (id: unknown): id is string => typeof id === 'string' && /^[0-9a-f]{16}$/.test(id)
 
 async function ask(path: string, init: RequestInit = {}): Promise<Response> {
   try {

@@ -1,7 +1,12 @@
 // The job's terminal over a WebSocket. What it prints goes to xterm.js alone; links in it lead nowhere.
+//
+// xterm.js is a part of the page's one script. A script that is loaded when the first terminal is opened would come from whatever
+// program has the port by then (docs/design/0015-proof-of-the-service.md).
 import type { JSX } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { Terminal as Xterm } from '@xterm/xterm'
+import { FitAddon } from '@xterm/addon-fit'
+import { Terminal as Xterm } from '@xterm/xterm'
+import '@xterm/xterm/css/xterm.css'
 import { socketProtocols } from '../api/session'
 import { connection } from '../state/live'
 import { useStore } from '../state/store'
@@ -94,11 +99,9 @@ interface Tell {
 function openTerminal(element: HTMLElement, id: string, tell: Tell): () => void {
   let stopped = false
   let cleanUp = () => {}
-  // Only who opens a terminal loads it.
-  const loaded = Promise.all([socketProtocols(), import('@xterm/xterm'), import('@xterm/addon-fit'), import('@xterm/xterm/css/xterm.css')])
-  void loaded.then(([protocols, { Terminal }, { FitAddon }]) => {
+  void socketProtocols().then((protocols) => {
     if (stopped) return
-    const terminal = new Terminal({
+    const terminal = new Xterm({
       fontFamily: cssColour('--mono'),
       fontSize: 13,
       scrollback: 5000,

@@ -83,6 +83,76 @@ for (const [how, status, body, words] of [
   })
 }
 
+pageTest('the first terminal of a tab loads nothing from a program that took the port', async (world) => {
+  const page = await world.open()
+  const id = world.nexus('add', 'while read line; do echo "heard $line"; done')
+  await goTo(page, `#/jobs/${id}`)
+  await shown(page.getByRole('button', { name: 'Terminal', exact: true }))
+  const keys = await storedKeys(page)
+  world.nexus('stop', '--keep-jobs')
+  await shown(page.getByText('The service does not answer.'))
+  const impostor = await new Impostor(portOf(page), { status: 200, body: FORGED }).begin()
+  try {
+    await shown(page.getByText('Another program answers at this address.'))
+    await page.getByRole('button', { name: 'Terminal', exact: true }).click()
+    await shown(page.getByText('The line is cut; it comes back by itself'))
+    const before = impostor.heard.length
+    await until('it was asked again', () => impostor.heard.length >= before + 2)
+  } finally {
+    await impostor.end()
+  }
+  world.nexus('start')
+  await shown(page.getByText('Connected: what you type goes to the job'))
+  // The browser may ask for the icon of the tab, which is a picture and runs nothing.
+  assertNoSecret(impostor.heard.filter(({ path }) => path !== '/icon.svg'), keys)
+})
+
+pageTest('a service worker of a program that had the port is gone soon after the service is back', async (world) => {
+  const context = await world.context()
+  const page = await world.enter(context)
+  const at = new URL('/', page.url()).href
+  await page.close()
+  world.nexus('stop')
+  const visit = await context.newPage()
+  const end = await serveWorker(Number(new URL(at).port))
+  try {
+    await visit.goto(at)
+    await visit.waitForFunction(() => navigator.serviceWorker.controller !== null)
+    await visit.reload()
+    await shown(visit.getByText('the worker answers'))
+  } finally {
+    await end()
+  }
+  world.nexus('start')
+  // The worker still answers this one visit. Behind it the browser looks for a new version of the worker.
+  await visit.goto(at)
+  await shown(visit.locator('.shell'))
+  assert.equal(await visit.evaluate(async () => (await navigator.serviceWorker.getRegistrations()).length), 0)
+  assert.deepEqual(await visit.evaluate(() => caches.keys()), [])
+})
+
+/** Another program at the port: its page registers a service worker that answers all requests for pages. */
+async function serveWorker(port: number): Promise<() => Promise<void>> {
+  const worker = `
+    self.addEventListener('install', (event) => event.waitUntil(caches.open('own').then(() => self.skipWaiting())))
+    self.addEventListener('activate', (event) => event.waitUntil(self.clients.claim()))
+    self.addEventListener('fetch', (event) => {
+      if (event.request.mode !== 'navigate') return
+      event.respondWith(new Response('<p>the worker answers</p>', { headers: { 'content-type': 'text/html' } }))
+    })`
+  const server = createServer((request, response) => {
+    const isWorker = request.url === '/deep/worker.js'
+    const type = isWorker ? 'text/javascript' : 'text/html'
+    response.writeHead(200, { 'content-type': type, 'service-worker-allowed': '/' })
+    response.end(isWorker ? worker : `<script>void navigator.serviceWorker.register('/deep/worker.js', { scope: '/' })</script>`)
+  })
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
+  return async () => {
+    server.closeAllConnections()
+    await new Promise((resolve) => server.close(resolve))
+  }
+}
+
 pageTest('what a tab sends before it knows that the service is away is worth nothing', async (world) => {
   const page = await world.open()
   const keys = await storedKeys(page)

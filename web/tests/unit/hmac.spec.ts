@@ -27,3 +27,10 @@ test('a proof of the service is what the service computes', () => {
   const message = 'nexus service\n127.0.0.1:4004\n00112233445566778899aabbccddeeff\nc'
   assert.equal(hmac('key', message), '93a026aca2d0e394b44c9a130d935dac4449721f627f2b67e4d83a10699a568d')
 })
+
+test('further keys are what the service computes', () => {
+  // crates/daemon/src/web/proof.rs has them too.
+  const message = '127.0.0.1:4004\n00112233\nc'
+  assert.equal(hmac('key', `nexus tab key\n${message}`), 'c49a17ada90ada2b1821382eb6bc79333b3cb95b90b51208f37d7096b9131991')
+  assert.equal(hmac('key', `nexus stored key\n${message}`), '5d877349b2374c915722b0b9f9236e74ffed0cbe7c1b1587f4ac5cddd0981fd0')
+})

@@ -43,7 +43,7 @@ pub struct WebArgs {
     /// Serves the page at an address where OTHERS reach it: without encryption, and whoever gets in runs commands as you
     #[arg(long, value_name = "ADDRESS", conflicts_with = "off")]
     pub expose: Option<String>,
-    /// Serves no page any more; browsers that were let in are out
+    /// Serves no page any more; browsers that were let in are out, web.token has a new token
     #[arg(long)]
     pub off: bool,
     /// Prints JSON

@@ -182,3 +182,26 @@ impl BufRead for Arriving {
         self.piece.advance(count);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_is_not_known_is_refused_wherever_it_stands() {
+        let refused = |line: &str, key: &str| {
+            let error = entry(line.as_bytes()).expect_err(line);
+            assert!(error.contains(&format!("there is no key {key}")), "{error}");
+        };
+        let script = r#"{"line":1,"command":{"script":{"script":"a.py","torchrun":null,"arguments":[]}}}"#;
+        let carried =
+            r#"{"line":1,"command":{"command":{"shell":"true"}},"carried":{"code":{"content":"0a","of":"/src"}}}"#;
+        for line in [script, carried] {
+            entry(line.as_bytes()).expect(line);
+        }
+        refused(&script.replace(r#""line""#, r#""lime":1,"line""#), "lime");
+        refused(&script.replace(r#""torchrun""#, r#""torchrum":2,"torchrun""#), "torchrum");
+        refused(&carried.replace(r#""code""#, r#""coda":1,"code""#), "coda");
+        refused(&carried.replace(r#""of""#, r#""off":1,"of""#), "off");
+    }
+}

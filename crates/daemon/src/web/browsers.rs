@@ -2,6 +2,9 @@
 //!
 //! A browser has one stored key, which lies in its storage and ends `web.session` after the browser's last proof, and a key for
 //! each open tab, which is in that tab's memory alone and lasts much longer: a tab that was open over a weekend comes back.
+//!
+//! All keys of a browser end `BROWSER_LIFETIME_S` after its link was opened. Proofs do not extend this time: a thief of a key
+//! makes proofs as the browser does.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +16,8 @@ const MAX_BROWSERS: usize = 64;
 /// Tabs of one browser at once; the same holds for them.
 const MAX_TABS: usize = 32;
 
-/// How long a tab's key lasts after the tab's last proof, in seconds: 30 days.
-pub const TAB_KEY_LIFETIME_S: u64 = 30 * 24 * 3600;
+/// Time from a browser's link to the end of all its keys, in seconds: 30 days.
+pub const BROWSER_LIFETIME_S: u64 = 30 * 24 * 3600;
 
 /// A proof is written down if it is so much later than the one that was: the file is not written for each request.
 const PROOF_STEP_S: u64 = 60;
@@ -81,14 +84,13 @@ impl Browsers {
 
     /// Forgets what has ended. Says whether there was any.
     pub fn prune(&mut self, session_s: u64, now_s: u64) -> bool {
-        let mut changed = false;
+        let before = self.browsers.len();
+        self.browsers.retain(|_, browser| now_s.saturating_sub(browser.added_s) <= BROWSER_LIFETIME_S);
+        let mut changed = self.browsers.len() < before;
         for browser in self.browsers.values_mut() {
             if now_s.saturating_sub(browser.proved_s) > session_s {
                 changed |= browser.stored.take().is_some();
             }
-            let before = browser.tabs.len();
-            browser.tabs.retain(|_, tab| now_s.saturating_sub(tab.proved_s) <= TAB_KEY_LIFETIME_S);
-            changed |= browser.tabs.len() < before;
         }
         self.browsers.retain(|_, browser| browser.stored.is_some() || !browser.tabs.is_empty());
         changed
@@ -141,13 +143,17 @@ impl Browsers {
     }
 
     pub fn rows(&self, session_s: u64) -> Vec<Row> {
-        let row = |(id, browser): (&String, &Browser)| Row {
-            id: id.clone(),
-            name: browser.name.clone(),
-            added_s: browser.added_s,
-            proved_s: browser.proved_s,
-            ends_s: browser.stored.is_some().then(|| browser.proved_s.saturating_add(session_s)),
-            tabs: browser.tabs.len(),
+        let row = |(id, browser): (&String, &Browser)| {
+            let session_ends_s = browser.proved_s.saturating_add(session_s);
+            let stored_ends_s = session_ends_s.min(browser.added_s.saturating_add(BROWSER_LIFETIME_S));
+            Row {
+                id: id.clone(),
+                name: browser.name.clone(),
+                added_s: browser.added_s,
+                proved_s: browser.proved_s,
+                ends_s: browser.stored.is_some().then_some(stored_ends_s),
+                tabs: browser.tabs.len(),
+            }
         };
         self.browsers.iter().map(row).collect()
     }
@@ -231,8 +237,25 @@ mod tests {
         assert!(browsers.is_tab("b", "tab") && !browsers.has_stored("b"));
         browsers.set_stored("b", key("next"), 1000 + 3 * DAY_S);
         assert!(browsers.find("next").is_some());
-        browsers.prune(SESSION_S, 1000 + 3 * DAY_S + TAB_KEY_LIFETIME_S + 1);
-        assert!(browsers.find("tab").is_none() && browsers.rows(SESSION_S).is_empty());
+    }
+
+    #[test]
+    fn all_keys_of_a_browser_end_30_days_after_its_link_whatever_proofs_it_took() {
+        let mut browsers = one();
+        browsers.add_tab("b", key("tab"), 1000);
+        let end_s = 1000 + BROWSER_LIFETIME_S;
+        for at_s in (1000..=end_s).step_by(SESSION_S as usize / 2) {
+            assert!(!browsers.prune(SESSION_S, at_s), "{at_s}");
+            for id in ["stored", "tab"] {
+                browsers.proved(&browsers.find(id).expect("the key is good"), id, at_s);
+            }
+        }
+        assert_eq!(browsers.rows(SESSION_S)[0].ends_s, Some(end_s));
+        browsers.prune(SESSION_S, end_s);
+        assert!(browsers.find("stored").is_some() && browsers.find("tab").is_some());
+        assert!(browsers.prune(SESSION_S, end_s + 1), "worth writing down");
+        assert!(browsers.find("stored").is_none() && browsers.find("tab").is_none());
+        assert!(browsers.rows(SESSION_S).is_empty());
     }
 
     #[test]

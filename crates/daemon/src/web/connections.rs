@@ -15,8 +15,10 @@ use tokio::net::TcpStream;
 /// events, perhaps one of a log, and requests.
 const MAX_KNOWN_CONNECTIONS: usize = 512;
 
-/// Connections whose caller has not shown yet who it is. A further one closes the oldest of them.
-const MAX_UNKNOWN_CONNECTIONS: usize = 128;
+/// Connections whose caller has not shown yet who it is. A further one closes another of them by chance. If it closed the oldest,
+/// a stranger who connects this many times within one round trip would close the owner's new connection every time. The head
+/// of a request takes 64 KiB at most (`listener.rs`): 32 MiB in all.
+const MAX_UNKNOWN_CONNECTIONS: usize = 512;
 
 #[derive(Default)]
 pub struct Connections {
@@ -46,8 +48,10 @@ impl Connections {
         let number = table.last_number;
         table.unknown.insert(number, stream.clone());
         while table.unknown.len() > MAX_UNKNOWN_CONNECTIONS {
-            let (_, oldest) = table.unknown.pop_first().expect("the table is not empty");
-            close(&oldest);
+            // The further one itself is the last in the table.
+            let place = random_below(table.unknown.len() - 1);
+            let number = table.unknown.keys().nth(place).copied().expect("the place is in the table");
+            table.unknown.remove(&number).iter().for_each(|stream| close(stream));
         }
         let connection = Connection { number, connections: self.clone() };
         (connection.clone(), Stream { stream, connection })
@@ -59,16 +63,24 @@ impl Connections {
         table.unknown.values().chain(known).for_each(|stream| close(stream));
     }
 
-    /// Closes the connections of a browser, its terminals among them.
-    pub fn close_browser(&self, id: &str) {
+    /// Closes the connections of these browsers, event streams and terminals among them.
+    pub fn close_browsers(&self, are_out: impl Fn(&str) -> bool) {
         let table = self.table();
-        let its_own = table.known.values().filter(|known| known.browser.as_deref() == Some(id));
-        its_own.for_each(|known| close(&known.stream));
+        let theirs = table.known.values().filter(|known| known.browser.as_deref().is_some_and(&are_out));
+        theirs.for_each(|known| close(&known.stream));
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().expect("nobody panics while they hold the table")
     }
+}
+
+/// A random number below `count`, which is not 0. The remainder of 64 random bits is even enough.
+fn random_below(count: usize) -> usize {
+    let mut random = [0; size_of::<usize>()];
+    // Without randomness it is the first: the oldest connection.
+    let _ = getrandom::fill(&mut random);
+    usize::from_ne_bytes(random) % count
 }
 
 /// Both directions end. Whoever reads sees the end of the stream: hyper, and after an upgrade the WebSocket.
@@ -201,25 +213,35 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_unknown_connection_is_closed_and_known_ones_stay() {
+    fn unknown_connections_beyond_the_limit_are_closed_by_chance_and_known_ones_stay() {
+        const FURTHER: usize = 40;
         run(async {
             let peers = Peers::new().await;
             let known = peers.connect().await;
             known.1.set_known(None);
             assert!(known.1.is_known());
-            let mut oldest = peers.connect().await;
-            let mut others = Vec::new();
-            for _ in 1..MAX_UNKNOWN_CONNECTIONS {
-                others.push(peers.connect().await);
+            let mut all = Vec::new();
+            for _ in 0..MAX_UNKNOWN_CONNECTIONS {
+                all.push(peers.connect().await);
             }
             assert_eq!(peers.counts(), (MAX_UNKNOWN_CONNECTIONS, 1));
-            assert!(!is_closed(&oldest.0));
-            let newest = peers.connect().await;
+            assert!(all.iter().all(|(peer, _, _)| !is_closed(peer)));
+            for _ in 0..FURTHER {
+                all.push(peers.connect().await);
+            }
             assert_eq!(peers.counts(), (MAX_UNKNOWN_CONNECTIONS, 1));
-            assert_eq!(oldest.2.read(&mut [0; 1]).await.unwrap(), 0, "the service's end");
-            assert_eq!(oldest.0.read(&mut [0; 1]).await.unwrap(), 0, "the caller's end");
-            assert!([&known.0, &newest.0, &others[0].0].into_iter().all(|peer| !is_closed(peer)));
-            drop((oldest, others, newest));
+            let is_there = |connection: &Connection| peers.connections.table().unknown.contains_key(&connection.number);
+            let mut out: Vec<_> = all.iter_mut().filter(|(_, connection, _)| !is_there(connection)).collect();
+            assert_eq!(out.len(), FURTHER);
+            for (peer, _, stream) in &mut out {
+                assert_eq!(stream.read(&mut [0; 1]).await.unwrap(), 0, "the service's end");
+                assert_eq!(peer.read(&mut [0; 1]).await.unwrap(), 0, "the caller's end");
+            }
+            // The probability that chance closes exactly the oldest is below 1e-60.
+            assert!(all[..FURTHER].iter().any(|(_, connection, _)| is_there(connection)), "the oldest were closed");
+            assert!(all.last().is_some_and(|(_, connection, _)| is_there(connection)), "a new one was closed at once");
+            assert!(!is_closed(&known.0));
+            drop(all);
             assert_eq!(peers.counts(), (0, 1));
             drop(known);
             assert_eq!(peers.counts(), (0, 0));
@@ -234,7 +256,7 @@ mod tests {
             one.1.set_known(Some("one"));
             other.1.set_known(Some("other"));
             program.1.set_known(None);
-            peers.connections.close_browser("one");
+            peers.connections.close_browsers(|id| id == "one");
             assert_eq!(one.0.read(&mut [0; 1]).await.unwrap(), 0);
             assert!(!is_closed(&other.0) && !is_closed(&program.0));
         });

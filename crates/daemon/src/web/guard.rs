@@ -1,7 +1,8 @@
 //! What stands between TCP and the router: who asks, from which page, by which name of this machine, with how much.
 //!
-//! A name of somebody else's may point to this machine: so a request has to name this machine by address, or as `localhost`,
-//! and to come from the page itself. Names cannot be made to point elsewhere where no name is taken.
+//! A name of somebody else's may point to this machine: so a request has to name this machine by address, and to come from the
+//! page itself. Names cannot be made to point elsewhere where no name is taken. `localhost` is not taken either: it means
+//! 127.0.0.1 and ::1, and another user can listen at the one of them that the service does not have.
 //!
 //! Callers show the token for programs, or a session or link of a browser's key (`proof.rs`). No cookie is taken: a browser
 //! sends cookies to every port of a host, and to whoever listens there.
@@ -76,6 +77,8 @@ pub fn guarded(router: Router, guard: Guard) -> Router {
 async fn check(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     let forgets_cookie = guard.has_old_cookie(request.headers());
     let mut answer = match guard.admits(&mut request) {
+        // A script that does nothing but end: whoever asks may have it.
+        _ if asks_for_worker(request.headers()) => page::last_worker(),
         Err(answer) => *answer,
         // The body of an unknown caller is never read: it would be memory that anybody can take.
         Ok(Caller::Unknown) => next.run(request.map(|_| Body::empty())).await,
@@ -133,7 +136,8 @@ impl Guard {
         let headers = request.headers();
         let host = text(headers, header::HOST).unwrap_or_default();
         if !self.is_this_machine(host) {
-            let error = format!("{host} is no name of this machine that is taken: an address is, or localhost");
+            let error =
+                format!("{host} is no address of this machine, and no name is taken: 127.0.0.1 is, also for localhost");
             return Err(Box::new(refused(StatusCode::FORBIDDEN, Problem::Forbidden { error })));
         }
         let foreign = text(headers, header::ORIGIN).is_some_and(|origin| origin != format!("http://{host}"));
@@ -188,7 +192,8 @@ impl Guard {
         let found = self.keys.find(shown.key_id, (self.session)())?;
         let made_s = check(&found.key)?;
         self.keys.proved(&found, shown.key_id, made_s);
-        Some(Caller::Browser(BrowserCaller { browser: found.browser, key_id: shown.key_id.into() }))
+        let (at, challenge) = (self.prover.at().into(), shown.challenge.into());
+        Some(Caller::Browser(BrowserCaller { browser: found.browser, key_id: shown.key_id.into(), at, challenge }))
     }
 
     /// Whether the browser still sends the cookie of an older nexus.
@@ -200,16 +205,22 @@ impl Guard {
     }
 
     fn is_this_machine(&self, host: &str) -> bool {
-        // `[::1]:4004`, `127.0.0.1:4004`, `localhost`
+        // `[::1]:4004`, `127.0.0.1:4004`
         let name = match host.strip_prefix('[') {
             Some(rest) => rest.split(']').next().unwrap_or_default(),
             None => host.rsplit_once(':').map_or(host, |(name, _)| name),
         };
         name.parse::<Ipv4Addr>().is_ok()
             || name.parse::<Ipv6Addr>().is_ok()
-            || name.eq_ignore_ascii_case("localhost")
-            || self.host.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(name))
+            || (!name.eq_ignore_ascii_case("localhost")
+                && self.host.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(name)))
     }
+}
+
+/// A browser looks for a new version of a service worker that is registered for this address. The page has none: another
+/// program registered it while it had the port, and until it is replaced it answers for the service.
+fn asks_for_worker(headers: &HeaderMap) -> bool {
+    text(headers, HeaderName::from_static("service-worker")) == Some("script")
 }
 
 /// A link that was not used yet is exchanged for a key.
@@ -285,14 +296,18 @@ mod tests {
     fn machines_are_named_by_address() {
         let dir = tempfile::tempdir().unwrap();
         let mut guard = guard(dir.path());
-        for host in ["127.0.0.1:4004", "127.0.0.1", "localhost:9", "LOCALHOST", "[::1]:4004", "10.1.2.3:80"] {
+        for host in ["127.0.0.1:4004", "127.0.0.1", "[::1]:4004", "10.1.2.3:80"] {
             assert!(guard.is_this_machine(host), "{host}");
         }
-        for host in ["", "evil.example", "127.0.0.1.evil.example:4004", "box:4004", "localhost.evil.example", "[::1"] {
+        let others = ["", "evil.example", "127.0.0.1.evil.example:4004", "box:4004", "localhost.evil.example", "[::1"];
+        for host in others.into_iter().chain(["localhost", "localhost:4004", "LOCALHOST"]) {
             assert_eq!(guard.is_this_machine(host), host == "[::1", "{host}");
         }
         guard.host = Some("box".into());
         assert!(guard.is_this_machine("box:4004") && !guard.is_this_machine("box2:4004"));
+        // As a machine without a name is called.
+        guard.host = Some("localhost".into());
+        assert!(!guard.is_this_machine("localhost:4004"));
     }
 
     #[test]

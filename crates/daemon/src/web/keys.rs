@@ -9,10 +9,11 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use nexus_api::paths::Home;
-use nexus_api::web::{BrowserKey, BrowserKeys};
+use nexus_api::web::BrowserKeys;
 use nexus_node::{own_file, run_file};
 
 use super::browsers::{Browsers, Found, Key, Row, name_of};
+use super::proof::{KeyKind, derive_key};
 use crate::{clock, digest};
 
 /// How long a link that nobody opened is good.
@@ -25,6 +26,7 @@ const MOST_LINKS: usize = 16;
 const OLD_COOKIES_FILE: &str = "web.cookies";
 
 pub struct Keys {
+    token_file: PathBuf,
     file: PathBuf,
     state: Mutex<State>,
 }
@@ -41,6 +43,9 @@ struct State {
 pub struct BrowserCaller {
     pub browser: String,
     pub key_id: String,
+    /// Address and challenge of the proof that the browser took. Further keys are made of them.
+    pub at: String,
+    pub challenge: String,
 }
 
 impl Keys {
@@ -49,18 +54,14 @@ impl Keys {
         let (token_file, file) = (home.web_token(), home.web_browsers());
         let token = match read(&token_file)?.map(|text| text.trim().to_string()).filter(|text| text.len() >= 32) {
             Some(token) => token,
-            None => {
-                let token = secret(32)?;
-                write(&token_file, &format!("{token}\n"))?;
-                token
-            }
+            None => new_token(&token_file)?,
         };
         // It is not there but once, after an update.
         let _ = std::fs::remove_file(home.dir.join(OLD_COOKIES_FILE));
         // Keys that cannot be read let nobody in: a new link does.
         let browsers = read(&file)?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         let state = State { token: digest::hex(&token), browsers, links: vec![] };
-        Ok(Keys { file, state: Mutex::new(state) })
+        Ok(Keys { token_file, file, state: Mutex::new(state) })
     }
 
     /// The cookie by which an older nexus knew a browser, which may still send it.
@@ -85,7 +86,7 @@ impl Keys {
     }
 
     /// A key for a link that nobody has used.
-    pub fn enter(&self, link: &str, agent: &str) -> std::io::Result<Option<BrowserKey>> {
+    pub fn enter(&self, link: &str, agent: &str) -> std::io::Result<Option<Key>> {
         let mut state = self.state();
         state.forget_old_links();
         let (digest_of_link, before) = (digest::hex(link), state.links.len());
@@ -93,20 +94,15 @@ impl Keys {
         if state.links.len() == before {
             return Ok(None);
         }
-        let key = new_key()?;
+        let key = Key { id: secret(KEY_ID_BYTES)?, key: secret(32)? };
         state.browsers.add(secret(3)?, name_of(agent), key.clone(), now_s());
         self.keep(&state.browsers)?;
-        Ok(Some(told(key)))
+        Ok(Some(key))
     }
 
     /// A key that is good now. `session`: how long that of a closed browser is.
     pub fn find(&self, key_id: &str, session: Duration) -> Option<Found> {
-        let mut state = self.state();
-        if state.browsers.prune(session.as_secs(), now_s()) {
-            // What cannot be written now has ended all the same, and is written with the next change.
-            let _ = self.keep(&state.browsers);
-        }
-        state.browsers.find(key_id)
+        self.pruned(session).browsers.find(key_id)
     }
 
     /// The browser took a proof whose challenge was made at this time.
@@ -118,19 +114,26 @@ impl Keys {
         }
     }
 
-    /// What the caller lacks: a key of its own if it showed the stored one, a stored one if that has ended.
+    /// Ids of the keys that the caller lacked: one of its own if it showed the stored one, a stored one if that has ended. The
+    /// keys are derived from the one that the caller showed, and none is sent: a program that relays reads the answer.
     pub fn missing(&self, caller: &BrowserCaller) -> std::io::Result<BrowserKeys> {
         let mut state = self.state();
         let mut keys = BrowserKeys::default();
+        // Revoked since the request was admitted.
+        let Some(found) = state.browsers.find(&caller.key_id) else { return Ok(keys) };
+        let derived = |kind, id: &str| {
+            let key = derive_key(&found.key, kind, &caller.at, id, &caller.challenge);
+            Key { id: id.into(), key }
+        };
         if !state.browsers.is_tab(&caller.browser, &caller.key_id) {
-            let tab = new_key()?;
-            state.browsers.add_tab(&caller.browser, tab.clone(), now_s());
-            keys.tab = Some(told(tab));
+            let id = secret(KEY_ID_BYTES)?;
+            state.browsers.add_tab(&caller.browser, derived(KeyKind::Tab, &id), now_s());
+            keys.tab_id = Some(id);
         }
         if !state.browsers.has_stored(&caller.browser) {
-            let stored = new_key()?;
-            state.browsers.set_stored(&caller.browser, stored.clone(), now_s());
-            keys.stored = Some(told(stored));
+            let id = secret(KEY_ID_BYTES)?;
+            state.browsers.set_stored(&caller.browser, derived(KeyKind::Stored, &id), now_s());
+            keys.stored_id = Some(id);
         }
         if keys != BrowserKeys::default() {
             self.keep(&state.browsers)?;
@@ -139,9 +142,7 @@ impl Keys {
     }
 
     pub fn rows(&self, session: Duration) -> Vec<Row> {
-        let mut state = self.state();
-        state.browsers.prune(session.as_secs(), now_s());
-        state.browsers.rows(session.as_secs())
+        self.pruned(session).browsers.rows(session.as_secs())
     }
 
     /// Says whether there was such a browser.
@@ -152,11 +153,23 @@ impl Keys {
         Ok(was_there)
     }
 
-    /// Nobody has a key or a link any more.
+    /// Nobody has a key, a link or the token any more. The file of the token has a new one.
     pub fn shut(&self) -> std::io::Result<()> {
         let mut state = self.state();
         (state.browsers, state.links) = (Browsers::default(), vec![]);
-        self.keep(&state.browsers)
+        self.keep(&state.browsers)?;
+        state.token = digest::hex(&new_token(&self.token_file)?);
+        Ok(())
+    }
+
+    /// The state without keys that have ended.
+    fn pruned(&self, session: Duration) -> MutexGuard<'_, State> {
+        let mut state = self.state();
+        if state.browsers.prune(session.as_secs(), now_s()) {
+            // What cannot be written now has ended all the same, and is written with the next change.
+            let _ = self.keep(&state.browsers);
+        }
+        state
     }
 
     fn keep(&self, browsers: &Browsers) -> std::io::Result<()> {
@@ -168,12 +181,13 @@ impl Keys {
     }
 }
 
-fn new_key() -> std::io::Result<Key> {
-    Ok(Key { id: secret(8)?, key: secret(32)? })
-}
+/// Random bytes of a key's id. The page takes no id of another length (`web/src/api/session.ts`).
+const KEY_ID_BYTES: usize = 8;
 
-fn told(key: Key) -> BrowserKey {
-    BrowserKey { id: key.id, key: key.key }
+fn new_token(file: &Path) -> std::io::Result<String> {
+    let token = secret(32)?;
+    write(file, &format!("{token}\n"))?;
+    Ok(token)
 }
 
 /// Seconds of the wall clock: what is stored has to mean the same after a reboot.
@@ -206,7 +220,10 @@ fn read(path: &Path) -> std::io::Result<Option<String>> {
 
 /// Writes a file of mode 0600, whole or not at all.
 pub fn write(path: &Path, text: &str) -> std::io::Result<()> {
-    let beside = path.with_extension("new");
+    // Of a name of its own: web.json, web.token and web.browsers are written at the same time.
+    let mut beside = path.as_os_str().to_os_string();
+    beside.push(".new");
+    let beside = PathBuf::from(beside);
     let _ = std::fs::remove_file(&beside);
     let mut file = run_file::create_new(&beside)?;
     file.write_all(text.as_bytes())?;
@@ -234,10 +251,18 @@ pub mod tests {
 
     const SESSION: Duration = Duration::from_secs(12 * 3600);
 
-    fn caller(keys: &Keys, key: &BrowserKey) -> BrowserCaller {
+    fn caller(keys: &Keys, key: &Key) -> BrowserCaller {
         let found = keys.find(&key.id, SESSION).expect("it is in");
         assert_eq!(found.key, key.key);
-        BrowserCaller { browser: found.browser, key_id: key.id.clone() }
+        BrowserCaller { browser: found.browser, key_id: key.id.clone(), at: AT.into(), challenge: "c".into() }
+    }
+
+    const AT: &str = "127.0.0.1:4004";
+
+    /// The browser's side: the key that it computes for an id which it was told.
+    fn derived(of: &Key, kind: KeyKind, id: Option<String>) -> Key {
+        let id = id.expect("a new key");
+        Key { key: derive_key(&of.key, kind, AT, &id, "c"), id }
     }
 
     /// Time passes for this thread alone.
@@ -257,7 +282,11 @@ pub mod tests {
         let next = Keys::open(&home(dir.path())).unwrap();
         caller(&next, &key);
         assert_eq!(next.rows(SESSION)[0].name, "Firefox on Linux");
+        let token = || std::fs::read_to_string(home(dir.path()).web_token()).unwrap();
+        let before = token();
+        assert!(next.is_token(before.trim()));
         next.shut().unwrap();
+        assert!(next.is_token(token().trim()) && !next.is_token(before.trim()), "the token is the same");
         assert!(next.find(&key.id, SESSION).is_none());
         assert!(Keys::open(&home(dir.path())).unwrap().find(&key.id, SESSION).is_none());
     }
@@ -268,9 +297,9 @@ pub mod tests {
         let dir = tempfile::tempdir().unwrap();
         let keys = Keys::open(&home(dir.path())).unwrap();
         let stored = keys.enter(&keys.new_link().unwrap(), "").unwrap().unwrap();
-        let tab = keys.missing(&caller(&keys, &stored)).unwrap();
-        let (tab, none) = (tab.tab.expect("a tab has a key of its own"), tab.stored);
-        assert_eq!(none, None, "the stored one is good");
+        let ids = keys.missing(&caller(&keys, &stored)).unwrap();
+        assert_eq!(ids.stored_id, None, "the stored one is good");
+        let tab = derived(&stored, KeyKind::Tab, ids.tab_id);
         assert_eq!(keys.missing(&caller(&keys, &tab)).unwrap(), BrowserKeys::default());
         at(1001 + 12 * 3600);
         assert!(keys.find(&stored.id, SESSION).is_none());
@@ -279,13 +308,29 @@ pub mod tests {
         assert!(keys.find(&stored.id, SESSION).is_none(), "after a restart too");
         let found = keys.find(&tab.id, SESSION).unwrap();
         keys.proved(&found, &tab.id, now_s());
-        let next = keys.missing(&caller(&keys, &tab)).unwrap();
-        let next = next.stored.expect("a new one");
+        let next = derived(&tab, KeyKind::Stored, keys.missing(&caller(&keys, &tab)).unwrap().stored_id);
         assert_ne!(next.id, stored.id);
+        caller(&keys, &next);
         assert_eq!(Keys::open(&home(dir.path())).unwrap().find(&next.id, SESSION).unwrap().browser, found.browser);
         assert!(keys.revoke(&found.browser).unwrap() && !keys.revoke(&found.browser).unwrap());
         assert!(keys.find(&tab.id, SESSION).is_none() && keys.find(&next.id, SESSION).is_none());
         crate::pretend::clear();
+    }
+
+    #[test]
+    fn files_that_differ_in_their_extension_are_written_at_the_same_time() {
+        let dir = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for name in ["web.json", "web.browsers"] {
+                let path = dir.path().join(name);
+                scope.spawn(move || {
+                    for _ in 0..50 {
+                        write(&path, name).unwrap();
+                        assert_eq!(std::fs::read_to_string(&path).unwrap(), name);
+                    }
+                });
+            }
+        });
     }
 
     #[test]

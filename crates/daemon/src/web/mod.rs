@@ -11,6 +11,7 @@ mod page;
 mod proof;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use nexus_api::problem::Problem;
 use nexus_api::web::{Browser, BrowserKeys, Proof, Web as Told, WebOn};
 use nexus_core::time::Time;
 use nexus_node::own_file;
+use rustix::net::{Shutdown, shutdown};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, watch};
@@ -31,6 +33,7 @@ pub use guard::WEB_SOCKET_PROTOCOL;
 use guard::{Guard, guarded};
 pub use keys::BrowserCaller;
 use keys::Keys;
+use listener::{SWEEP_INTERVAL, Sweep};
 use proof::Prover;
 
 use crate::clock;
@@ -58,6 +61,8 @@ struct Open {
     at: SocketAddr,
     prover: Arc<Prover>,
     connections: Arc<Connections>,
+    /// The listening socket.
+    socket: OwnedFd,
     until: watch::Sender<()>,
     task: JoinHandle<()>,
 }
@@ -68,7 +73,14 @@ impl Open {
         drop(self.until);
         // It ends by itself, and has no reason to panic.
         let _ = self.task.await;
+        stop_listening(&self.socket);
     }
+}
+
+/// Closing a descriptor does not free the port while systemd holds a duplicate (`fd_store.rs`), and systemd closes that some
+/// time after it is told to. shutdown(2) ends listening for all duplicates at once.
+fn stop_listening(socket: &impl AsFd) {
+    let _ = shutdown(socket, Shutdown::Both);
 }
 
 /// An address and a port are no longer.
@@ -94,9 +106,7 @@ impl Web {
         let mut state = self.state.lock().await;
         state.router = Some(router);
         let Some(remembered) = self.remembered() else {
-            if state.kept.take().is_some() {
-                fd_store::remove();
-            }
+            state.release_kept();
             return None;
         };
         match self.listen(&mut state, remembered).await {
@@ -136,8 +146,10 @@ impl Web {
     pub async fn off(&self) -> Result<Told, Problem> {
         let mut state = self.state.lock().await;
         state.trouble = None;
+        state.release_kept();
+        // systemd may hold a socket even though nothing is open here: the page could not be served.
+        fd_store::remove();
         if let Some(open) = state.open.take() {
-            fd_store::remove();
             open.close().await;
         }
         let forgotten = match std::fs::remove_file(self.file()) {
@@ -198,7 +210,7 @@ impl Web {
             return Err(Problem::BadField { field: "browser".into(), value: browser.into(), want });
         }
         if let Some(open) = &state.open {
-            open.connections.close_browser(browser);
+            open.connections.close_browsers(|id| id == browser);
         }
         Ok(())
     }
@@ -225,39 +237,73 @@ impl Web {
         let Remembered { address, port } = wish;
         let keys = self.keys(state)?;
         let asked = SocketAddr::new(address, port);
-        let cannot = |error: &std::io::Error| Problem::NoWeb { address: asked.to_string(), error: told_error(error) };
-        // The one before, if there is one, stays until this one is there, unless it is what stands in the way.
-        let in_the_way = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
-        let kept = state.kept.take().filter(|kept| kept.local_addr().is_ok_and(|at| at == asked));
-        let bind = |at: SocketAddr| match &kept {
-            Some(kept) => kept.try_clone().and_then(from_std),
-            None => bind(at),
+        let bound = self.bind_in_place(state, &keys, asked).await;
+        let served = match bound {
+            Ok(listener) => self.serve(state, keys, listener).await,
+            Err(error) => Err(error),
         };
-        let bound = match (bind(asked), state.open.take_if(|open| open.at.port() == port)) {
-            (Err(error), Some(open)) if in_the_way(&error) => {
-                open.close().await;
-                bind(asked)
-            }
-            (bound, open) => {
-                state.open = open.or(state.open.take());
-                bound
-            }
+        let at = served.map_err(|error| no_web(asked, &error))?;
+        let text = serde_json::to_string(&Remembered { address, port: at.port() }).expect("plain data");
+        keys::write(&self.file(), &text).map_err(|error| self.unusable(&error))
+    }
+
+    /// Binds `asked`. The listener before stays until [`serve`](Self::serve) replaces it, unless it is itself in the way (the
+    /// same port at another address). Then it is closed, and opened again if `asked` cannot be had all the same.
+    async fn bind_in_place(
+        &self,
+        state: &mut State,
+        keys: &Arc<Keys>,
+        asked: SocketAddr,
+    ) -> std::io::Result<TcpListener> {
+        if let Some(kept) = state.kept.take_if(|kept| kept.local_addr().is_ok_and(|at| at == asked)) {
+            return from_std(kept);
+        }
+        state.release_kept();
+        let error = match bind(asked) {
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => error,
+            bound => return bound,
         };
-        let listener = bound.map_err(|error| cannot(&error))?;
-        let at = listener.local_addr().map_err(|error| cannot(&error))?;
+        let Some(open) = state.open.take_if(|open| open.at.port() == asked.port()) else { return Err(error) };
+        let before = open.at;
+        fd_store::remove();
+        open.close().await;
+        let error = match bind(asked) {
+            Err(error) => error,
+            bound => return bound,
+        };
+        let again = match bind(before) {
+            Ok(listener) => self.serve(state, keys.clone(), listener).await,
+            Err(error) => Err(error),
+        };
+        state.trouble = again.err().map(|error| no_web(before, &error).to_string());
+        Err(error)
+    }
+
+    /// Serves the page at this listener from now on, and closes the one before.
+    async fn serve(&self, state: &mut State, keys: Arc<Keys>, listener: TcpListener) -> std::io::Result<SocketAddr> {
+        let (at, socket) = (listener.local_addr()?, listener.as_fd().try_clone_to_owned()?);
+        let prover = Arc::new(Prover::new(at.to_string())?);
         let router = state.router.clone().expect("the service has begun");
         fd_store::store(&listener);
         let host = (!at.ip().is_loopback()).then(|| self.host.clone());
-        let prover = Arc::new(Prover::new(at.to_string()).map_err(|error| self.unusable(&error))?);
         let guard = Guard { keys: keys.clone(), prover: prover.clone(), session: self.session.clone(), host };
         let (connections, (until, open)) = (Arc::new(Connections::default()), watch::channel(()));
-        let task = tokio::spawn(listener::serve(listener, guarded(router, guard), connections.clone(), open));
-        if let Some(before) = state.open.replace(Open { at, prover, connections, until, task }) {
+        let sweep = self.sweep(&keys, &connections);
+        let task = tokio::spawn(listener::serve(listener, guarded(router, guard), connections.clone(), sweep, open));
+        if let Some(before) = state.open.replace(Open { at, prover, connections, socket, until, task }) {
             before.close().await;
         }
         (state.keys, state.trouble) = (Some(keys), None);
-        let text = serde_json::to_string(&Remembered { address, port: at.port() }).expect("plain data");
-        keys::write(&self.file(), &text).map_err(|error| self.unusable(&error))
+        Ok(at)
+    }
+
+    fn sweep(&self, keys: &Arc<Keys>, connections: &Arc<Connections>) -> Sweep {
+        let (keys, connections, session) = (keys.clone(), connections.clone(), self.session.clone());
+        let run = move || {
+            let browsers = keys.rows(session());
+            connections.close_browsers(|id| browsers.iter().all(|browser| browser.id != id));
+        };
+        Sweep { interval: SWEEP_INTERVAL, run: Box::new(run) }
     }
 
     fn file(&self) -> PathBuf {
@@ -271,6 +317,20 @@ impl Web {
     fn unusable(&self, error: &std::io::Error) -> Problem {
         Problem::HomeUnusable { path: self.home.dir.display().to_string(), error: error.to_string() }
     }
+}
+
+impl State {
+    /// Lets go of the socket that systemd kept, if there is one.
+    fn release_kept(&mut self) {
+        if let Some(kept) = self.kept.take() {
+            fd_store::remove();
+            stop_listening(&kept);
+        }
+    }
+}
+
+fn no_web(address: SocketAddr, error: &std::io::Error) -> Problem {
+    Problem::NoWeb { address: address.to_string(), error: told_error(error) }
 }
 
 fn from_std(listener: std::net::TcpListener) -> std::io::Result<TcpListener> {
@@ -292,5 +352,71 @@ fn told_error(error: &std::io::Error) -> String {
         std::io::ErrorKind::AddrNotAvailable => "this machine has no such address".into(),
         std::io::ErrorKind::PermissionDenied => "ports below 1024 are the system's".into(),
         _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    const SESSION: Duration = Duration::from_secs(12 * 3600);
+
+    /// Time passes for this thread alone.
+    fn at(seconds: u64) {
+        crate::pretend::set(Time(seconds as i64 * 1000), Duration::ZERO, 0);
+    }
+
+    async fn page(dir: &std::path::Path) -> (Web, SocketAddr) {
+        let web = Web::new(&keys::tests::home(dir), "box", Arc::new(|| SESSION), None);
+        let router = Router::new().route("/v1/events", get(|| async { "an event" }));
+        assert_eq!(web.begin(router).await, None);
+        let told = web.on(WebOn { port: Some(0), expose: None }, 4004).await.unwrap();
+        (web, told.address.unwrap().parse().unwrap())
+    }
+
+    /// A connection that a browser showed a session on, and its answer.
+    async fn connect(web: &Web, at: SocketAddr, key: &browsers::Key) -> TcpStream {
+        let nonce = "00112233445566778899aabbccddeeff";
+        let challenge = web.prove(&key.id, nonce).await.unwrap().challenge;
+        let session = proof::tests::session(&key.id, &key.key, &at.to_string(), &challenge);
+        let mut peer = TcpStream::connect(at).await.unwrap();
+        let request = format!("GET /v1/events HTTP/1.1\r\nhost: {at}\r\nauthorization: Nexus {session}\r\n\r\n");
+        peer.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = [0; 4096];
+        let count = peer.read(&mut answer).await.unwrap();
+        assert!(answer[..count].starts_with(b"HTTP/1.1 200 "));
+        peer
+    }
+
+    #[test]
+    fn what_a_browser_has_open_is_closed_when_its_last_key_has_ended() {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+            at(1000);
+            let dir = tempfile::tempdir().unwrap();
+            let (web, address) = page(dir.path()).await;
+            let keys = web.state.lock().await.keys.clone().unwrap();
+            let enter = || keys.enter(&keys.new_link().unwrap(), "").unwrap().unwrap();
+            let (closed, open) = (enter(), enter());
+            let mut of_closed = connect(&web, address, &closed).await;
+            at(1000 + SESSION.as_secs());
+            let mut of_open = connect(&web, address, &open).await;
+            let sweep = {
+                let state = web.state.lock().await;
+                web.sweep(&keys, &state.open.as_ref().unwrap().connections)
+            };
+            (sweep.run)();
+            at(1001 + SESSION.as_secs());
+            (sweep.run)();
+            assert_eq!(of_closed.read(&mut [0; 1]).await.unwrap(), 0, "it outlives its keys");
+            let still = tokio::time::timeout(Duration::from_millis(50), of_open.read(&mut [0; 1])).await;
+            assert!(still.is_err(), "the other browser's connection was closed");
+            crate::pretend::clear();
+        });
     }
 }

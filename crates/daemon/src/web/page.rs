@@ -1,10 +1,11 @@
 //! The page itself: files of `web/dist` that were there when this was built, or a word on how to make them.
 
 use axum::extract::Path;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use nexus_api::problem::Problem;
-use nexus_api::web::BrowserKey;
+
+use super::browsers::Key;
 
 /// Names and contents.
 type Files = &'static [(&'static str, &'static [u8])];
@@ -44,13 +45,27 @@ pub async fn asset(Path(name): Path<String>) -> Response {
 }
 
 /// Hands the browser its key, which [`enter_script`] stores. `at` is the listener's address, which proofs are made with.
-pub fn entered(key: &BrowserKey, at: &str) -> Response {
+pub fn entered(key: &Key, at: &str) -> Response {
     let key = serde_json::json!({ "id": key.id, "key": key.key, "at": at });
     let text = format!(
         "<meta name=\"nexus-key\" content='{key}'><script src=\"/enter.js\" defer></script>\
          <noscript>The page needs JavaScript.</noscript>"
     );
-    said(StatusCode::OK, "nexus", &text)
+    let mut answer = said(StatusCode::OK, "nexus", &text);
+    // A program that had the port before can have had its own page and scripts cached for a year, under our names. "storage"
+    // would also delete the keys of other services that come by turns at this address.
+    answer.headers_mut().insert("clear-site-data", HeaderValue::from_static("\"cache\""));
+    answer
+}
+
+/// Replaces a service worker of another program, and unregisters itself.
+pub fn last_worker() -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, content_type("unregister.js")),
+        // Without this a worker of the whole address is not replaced by a script whose path is deeper.
+        (HeaderName::from_static("service-worker-allowed"), "/"),
+    ];
+    (headers, include_str!("unregister.js")).into_response()
 }
 
 pub async fn enter_script() -> Response {

@@ -6,6 +6,8 @@
 //! | `nexus service`, address, nonce, challenge | service | that it is the one which made the key |
 //! | `nexus session`, address, challenge | browser | who it is; sent with each request |
 //! | `nexus link`, address, challenge, path | browser | the same for one path, where the browser itself sends the request |
+//!
+//! A further key of a browser is a MAC too, with a label of its own ([`derive_key`]): it is computed at both ends and never sent.
 
 use ring::hmac::{HMAC_SHA256, Key, sign, verify};
 
@@ -35,7 +37,7 @@ pub struct Prover {
 /// What a browser shows: `ID.CHALLENGE.MAC`.
 pub struct Shown<'a> {
     pub key_id: &'a str,
-    challenge: &'a str,
+    pub challenge: &'a str,
     mac: &'a str,
 }
 
@@ -95,6 +97,23 @@ impl Prover {
     }
 }
 
+/// What a further key of a browser is for. Each has a label of its own, so that no MAC of one kind is a key of the other.
+#[derive(Clone, Copy)]
+pub enum KeyKind {
+    Tab,
+    Stored,
+}
+
+/// A further key of a browser, made of the key `of` that it has. A program that relays the answer reads the id alone, and a
+/// session of `of` is not enough to compute the key.
+pub fn derive_key(of: &str, kind: KeyKind, at: &str, id: &str, challenge: &str) -> String {
+    let label = match kind {
+        KeyKind::Tab => "nexus tab key",
+        KeyKind::Stored => "nexus stored key",
+    };
+    mac(of, &[label, at, id, challenge])
+}
+
 fn mac(key: &str, parts: &[&str]) -> String {
     digest::in_hex(sign(&Key::new(HMAC_SHA256, key.as_bytes()), parts.join("\n").as_bytes()).as_ref())
 }
@@ -148,6 +167,14 @@ pub mod tests {
         for bad in ["", "00", "00112233445566778899aabbccddeef\n", &"0".repeat(64)] {
             assert_eq!(prover.prove("key", bad, &challenge), None, "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_derived_key_is_what_the_page_computes() {
+        let derive = |kind| derive_key("key", kind, "127.0.0.1:4004", "00112233", "c");
+        // By `openssl dgst -sha256 -hmac key`; web/tests/unit/hmac.spec.ts has them too.
+        assert_eq!(derive(KeyKind::Tab), "c49a17ada90ada2b1821382eb6bc79333b3cb95b90b51208f37d7096b9131991");
+        assert_eq!(derive(KeyKind::Stored), "5d877349b2374c915722b0b9f9236e74ffed0cbe7c1b1587f4ac5cddd0981fd0");
     }
 
     #[test]

@@ -35,14 +35,14 @@ impl<'a> Printer<'a> {
             return Ok(());
         }
         self.begin()?;
-        self.ui.data(&csv(cells.iter().map(text)))
+        self.ui.colourless(&csv(cells.iter().map(text)))
     }
 
     fn begin(&mut self) -> Result<(), CliError> {
         if std::mem::replace(&mut self.has_begun, true) {
             return Ok(());
         }
-        self.ui.data(&csv(self.names.iter().map(|name| name.to_string())))
+        self.ui.colourless(&csv(self.names.iter().map(|name| name.to_string())))
     }
 
     pub fn finish(mut self) -> Result<(), CliError> {
@@ -51,7 +51,7 @@ impl<'a> Printer<'a> {
             Format::Csv => {
                 self.begin()?;
                 let lines: String = rows.iter().map(|row| csv(row.iter().map(text))).collect();
-                self.ui.data(&lines)
+                self.ui.colourless(&lines)
             }
             Format::Json => {
                 let object = |row: Vec<Value>| -> Value {
@@ -80,7 +80,7 @@ pub fn sums(by: By, groups: &[Group], format: Format, ui: &Ui) -> Result<(), Cli
         Format::Csv => {
             let head = csv(names.iter().map(|name| name.to_string()));
             let lines: String = groups.iter().map(|group| csv(cells(group, "").into_iter())).collect();
-            ui.data(&(head + &lines))
+            ui.colourless(&(head + &lines))
         }
         Format::Json => {
             let object = |group: &Group| {

@@ -33,7 +33,7 @@ pub async fn csv(args: CsvArgs, app: &App) -> Result<(), CliError> {
     let client = app.reader();
     let found = named(args.name.as_deref(), &client).await?;
     let jobs = client.sweep_jobs(&found.name).await?;
-    app.ui.data(&sweep_csv::csv(&found, &jobs))
+    app.ui.colourless(&sweep_csv::csv(&found, &jobs))
 }
 
 /// That of a name, or the newest.

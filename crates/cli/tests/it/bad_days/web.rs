@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::Duration;
 
-use nexus_testkit::{Nexus, Web};
+use nexus_testkit::{Nexus, Web, until};
 use serde_json::json;
 
 use crate::NEXUS;
@@ -218,10 +218,11 @@ fn r21_idle_connections_of_strangers_do_not_lock_the_owner_out() {
     let idle: Vec<_> = (0..600).map(|_| web.connect()).collect();
     assert_eq!(web.get("/v1/status").status, 200, "a new connection of the owner");
     assert!(ask().starts_with("HTTP/1.1 200 "), "one that is open");
-    // The oldest of the strangers' connections are closed, the newest are not.
-    let is_open = |stream: &std::net::TcpStream| {
+    // Some of the strangers' connections are closed, by chance, and no more of them than there is no room for.
+    let is_open = |stream: &&std::net::TcpStream| {
         stream.set_nonblocking(true).unwrap();
         stream.peek(&mut [0; 1]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
     };
-    assert!(!is_open(&idle[0]) && is_open(&idle[599]));
+    let open = until("512 are left", || Some(idle.iter().filter(is_open).count()).filter(|open| *open <= 512));
+    assert!(open >= 500, "{open} are open");
 }

@@ -50,8 +50,20 @@ fn hostile_text_is_shown_wherever_a_person_reads_it() {
         // Talk is for people wherever it goes.
         obeys_nothing(&args.join(" "), &nexus.run(&args).stderr);
     }
-    let table = nexus.on_terminal(SCREEN, "", &["export", "--format", "csv"]).stdout;
-    assert!(table.contains(SHOWN), "{table}");
+    // In a table a colour is not nexus's own either.
+    nexus.add_with(&["--hold", "--name", "red"], "true '\u{1b}[31mred'");
+    nexus.ok(&["sweep", "--name", "colours", "true '\u{1b}[31m{x}'", "x=\u{1b}[31mred"]);
+    for args in [
+        &["export", "--format", "csv"][..],
+        &["report", "--columns", "command", "--format", "csv"],
+        &["report", "--columns", "command", "--map", "command=cat", "--format", "csv"],
+        &["sweep", "csv", "colours"],
+    ] {
+        let table = nexus.on_terminal(SCREEN, "", args).stdout;
+        obeys_nothing(&args.join(" "), &table);
+        assert!(table.contains("\\x1b[31m"), "{args:?}: {table}");
+        assert!(args[0] == "sweep" || table.contains(SHOWN), "{args:?}: {table}");
+    }
     // A file or a program gets what there is.
     for args in [&["export", "--format", "csv"][..], &["report", "--columns", "command", "--format", "csv"]] {
         assert!(nexus.ok(args).contains(HOSTILE), "{args:?}");

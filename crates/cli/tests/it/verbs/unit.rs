@@ -143,6 +143,47 @@ fn systemd_keeps_the_port_of_the_page_while_the_service_restarts() {
 }
 
 #[test]
+fn the_page_moves_to_another_address_of_a_port_that_systemd_keeps() {
+    let nexus = Nexus::fresh(NEXUS);
+    let mut store = FdStore::new(&nexus.root());
+    let nexus = nexus.env("NOTIFY_SOCKET", store.path());
+    nexus.start(1);
+    let web = Web::of(&nexus);
+    store.update();
+    let (_, port) = web.address.rsplit_once(':').unwrap();
+    // systemd is slow: it has a duplicate of the old socket all the time.
+    nexus.ok(&["web", "--no-open", "--expose", "0.0.0.0"]);
+    assert_eq!(web.get("/v1/tags").status, 200);
+    store.update();
+    let stored = std::net::TcpListener::from(store.stored.take().expect("the new socket is stored"));
+    assert_eq!(stored.local_addr().unwrap().to_string(), format!("0.0.0.0:{port}"));
+    nexus.ok(&["web", "--off"]);
+    assert!(std::net::TcpStream::connect(&web.address).is_err(), "systemd's duplicate still listens");
+    std::net::TcpListener::bind(&web.address).expect("the port is free");
+}
+
+#[test]
+fn off_takes_a_socket_out_of_systemd_that_the_page_could_not_use() {
+    let nexus = Nexus::fresh(NEXUS);
+    let mut store = FdStore::new(&nexus.root());
+    let nexus = nexus.env("NOTIFY_SOCKET", store.path());
+    nexus.start(1);
+    let web = Web::of(&nexus);
+    store.update();
+    nexus.kill_service();
+    // What is remembered is another port, and another program has it.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    fs::write(nexus.home().join("web.json"), format!(r#"{{"address":"127.0.0.1","port":{port}}}"#)).unwrap();
+    store.start(nexus.binary(), &nexus.command(&["status"]));
+    until("the next service is there", || nexus.run(&["status"]).code.eq(&0).then_some(()));
+    nexus.ok(&["web", "--off"]);
+    store.update();
+    assert!(store.stored.is_none(), "systemd holds the port of a page that is off");
+    until("the port is free", || std::net::TcpListener::bind(&web.address).ok());
+}
+
+#[test]
 fn the_unit_is_one_that_systemd_takes() {
     let stage = Stage::with(&[]);
     let text = stage.nexus.ok(&["service", "install", "--print"]);

@@ -14,21 +14,26 @@ fn status_of(web: &Web, browser: &Browser) -> u16 {
     }
 }
 
-/// Changes what the service of this home has stored of browsers while it was away.
+/// As if the last proofs of all browsers were older.
 fn aged(nexus: &Nexus, seconds: u64) {
+    with_older(nexus, &["proved_s"], seconds);
+}
+
+/// Changes what the service of this home has stored of browsers while it was away.
+fn with_older(nexus: &Nexus, times: &[&str], seconds: u64) {
     nexus.ok(&["stop"]);
     let file = nexus.home().join("web.browsers");
     let text = std::fs::read_to_string(&file).unwrap();
     let mut stored: serde_json::Value = serde_json::from_str(&text).unwrap();
-    fn age(value: &mut serde_json::Value, seconds: u64) {
+    fn age(value: &mut serde_json::Value, times: &[&str], seconds: u64) {
         for (name, value) in value.as_object_mut().into_iter().flatten() {
-            match (name.as_str(), value.as_u64()) {
-                ("proved_s", Some(at)) => *value = json!(at - seconds),
-                _ => age(value, seconds),
+            match value.as_u64().filter(|_| times.contains(&name.as_str())) {
+                Some(at) => *value = json!(at - seconds),
+                None => age(value, times, seconds),
             }
         }
     }
-    age(&mut stored, seconds);
+    age(&mut stored, times, seconds);
     std::fs::write(&file, stored.to_string()).unwrap();
     nexus.ok(&["start"]);
 }
@@ -71,20 +76,58 @@ fn a_proof_of_another_address_is_none() {
     assert_eq!(status_of(&moved, &there), 200);
 }
 
+/// Ids of the keys that this browser lacked, and the session that it showed.
+#[track_caller]
+fn further_keys(web: &Web, browser: &Browser) -> (serde_json::Value, String) {
+    let session = browser.session(web).unwrap();
+    let answer = web.ask("POST", "/v1/web/keys", &[("host", &web.address), ("authorization", &session)], "");
+    (answer.json(), session)
+}
+
+#[test]
+fn a_program_that_relays_reads_no_key() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let web = Web::of(&nexus);
+    let browser = web.enter(&web.link).expect("a key");
+    let (ids, session) = further_keys(&web, &browser);
+    let tab = browser.derived("tab", &ids["tab_id"], &session);
+    aged(&nexus, 13 * 3600);
+    let (further, _) = further_keys(&web, &tab);
+    let stored = std::fs::read_to_string(nexus.home().join("web.browsers")).unwrap();
+    let stored: serde_json::Value = serde_json::from_str(&stored).unwrap();
+    let (_, stored) = stored["browsers"].as_object().unwrap().iter().next().expect("a browser");
+    let keys = [&tab.key, stored["stored"]["key"].as_str().expect("a new stored key")];
+    assert_eq!(stored["tabs"][&tab.id]["key"], *tab.key, "both sides have the same key");
+    let read = format!("{ids} {further}");
+    assert!(further["stored_id"].is_string() && keys.iter().all(|key| !read.contains(*key)), "{read}");
+}
+
+#[test]
+fn a_stolen_key_is_out_30_days_after_its_link() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    nexus.ok(&["config", "set", "web.session", "30d"]);
+    let web = Web::of(&nexus);
+    let stolen = web.enter(&web.link).expect("a key");
+    let (ids, session) = further_keys(&web, &stolen);
+    let tab = stolen.derived("tab", &ids["tab_id"], &session);
+    // Its proofs are as new as they can be.
+    with_older(&nexus, &["added_s"], 29 * 24 * 3600);
+    assert_eq!((status_of(&web, &stolen), status_of(&web, &tab)), (200, 200));
+    with_older(&nexus, &["added_s"], 24 * 3600 + 1);
+    assert_eq!((status_of(&web, &stolen), status_of(&web, &tab)), (401, 401));
+    assert_eq!(nexus.json(&["web", "browsers", "--json"]), json!([]));
+}
+
 #[test]
 fn a_closed_browser_is_in_for_web_session_and_an_open_tab_longer() {
     let nexus = Nexus::with_gpus(NEXUS, 1);
     let web = Web::of(&nexus);
     let (closed, open) = (web.enter(&web.link).unwrap(), nexus.json(&["web", "--no-open", "--json"]));
     let open = web.enter(open["link"].as_str().unwrap()).unwrap();
-    let keys = |browser: &Browser| {
-        let session = browser.session(&web).unwrap();
-        web.ask("POST", "/v1/web/keys", &[("host", &web.address), ("authorization", &session)], "").json()
-    };
-    let given = keys(&open);
-    assert_eq!(given["stored"], json!(null), "the stored key is good");
-    let tab = Browser::of_key(&given["tab"], &open.at);
-    assert_eq!(keys(&tab), json!({ "tab": null, "stored": null }));
+    let (ids, session) = further_keys(&web, &open);
+    assert_eq!(ids["stored_id"], json!(null), "the stored key is good");
+    let tab = open.derived("tab", &ids["tab_id"], &session);
+    assert_eq!(further_keys(&web, &tab).0, json!({ "tab_id": null, "stored_id": null }));
     aged(&nexus, 11 * 3600);
     assert_eq!((status_of(&web, &open), status_of(&web, &tab)), (200, 200));
     // The open browser took a proof since, the closed one did not.
@@ -92,9 +135,9 @@ fn a_closed_browser_is_in_for_web_session_and_an_open_tab_longer() {
     assert_eq!((status_of(&web, &closed), status_of(&web, &open)), (401, 200));
     aged(&nexus, 13 * 3600);
     assert_eq!((status_of(&web, &open), status_of(&web, &tab)), (401, 200));
-    let given = keys(&tab);
-    assert_eq!(given["tab"], json!(null));
-    let stored = Browser::of_key(&given["stored"], &open.at);
+    let (ids, session) = further_keys(&web, &tab);
+    assert_eq!(ids["tab_id"], json!(null));
+    let stored = tab.derived("stored", &ids["stored_id"], &session);
     assert_eq!((status_of(&web, &open), status_of(&web, &stored)), (401, 200));
     nexus.ok(&["config", "set", "web.session", "30d"]);
     aged(&nexus, 29 * 24 * 3600);
@@ -200,7 +243,9 @@ fn off_is_off_and_whoever_was_in_is_out() {
     let port = web.address.rsplit(':').next().unwrap();
     nexus.ok(&["web", "--no-open", "--port", port]);
     assert_eq!(status_of(&web, &browser), 401, "an old key lets in");
-    assert_eq!(status(&web, &[("authorization", &format!("Bearer {}", web.token))]), 200);
+    assert_eq!(status(&web, &[("authorization", &format!("Bearer {}", web.token))]), 401, "the old token lets in");
+    let token = std::fs::read_to_string(nexus.home().join("web.token")).unwrap();
+    assert_eq!(status(&web, &[("authorization", &format!("Bearer {}", token.trim()))]), 200);
 }
 
 #[test]
@@ -230,6 +275,48 @@ fn an_address_that_is_not_ours_leaves_the_page_where_it_was() {
     let said = nexus.fails(1, &["web", "--no-open", "--expose", "192.0.2.7"]);
     assert!(said.contains("this machine has no such address"), "{said}");
     assert_eq!(status(&web, &[("authorization", &format!("Bearer {}", web.token))]), 200, "it is gone");
+}
+
+#[test]
+fn a_page_that_cannot_be_exposed_stays_where_it_was() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let web = Web::of(&nexus);
+    let port = web.address.rsplit(':').next().unwrap();
+    // Every address of this machine cannot be had while another program has one of them.
+    let taken = std::net::TcpListener::bind(format!("127.0.0.2:{port}")).unwrap();
+    let said = nexus.fails(1, &["web", "--no-open", "--expose", "0.0.0.0"]);
+    assert!(said.contains("another program has this port"), "{said}");
+    assert_eq!(status(&web, &[("authorization", &format!("Bearer {}", web.token))]), 200, "it is gone");
+    drop(taken);
+    let exposed = nexus.json(&["web", "--no-open", "--expose", "0.0.0.0", "--json"]);
+    assert_eq!(exposed["address"], format!("0.0.0.0:{port}"));
+    assert_eq!(status(&web, &[("authorization", &format!("Bearer {}", web.token))]), 200);
+}
+
+#[test]
+fn localhost_is_no_name_of_the_page() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let web = Web::of(&nexus);
+    let (_, port) = web.address.rsplit_once(':').unwrap();
+    let host = format!("localhost:{port}");
+    let answer = web.ask("GET", "/", &[("host", &host)], "");
+    assert!(answer.status == 403 && answer.body.contains("127.0.0.1"), "{answer:?}");
+}
+
+#[test]
+fn what_another_program_left_in_the_browser_is_taken_out() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let web = Web::of(&nexus);
+    let host = ("host", web.address.as_str());
+    for path in ["/worker.js", "/a/deep/path.js?x", "/v1/status"] {
+        let worker = web.ask("GET", path, &[host, ("service-worker", "script")], "");
+        assert_eq!((worker.status, worker.header("service-worker-allowed")), (200, Some("/")), "{path}");
+        assert!(worker.header("content-type").is_some_and(|kind| kind.starts_with("text/javascript")), "{worker:?}");
+        assert!(worker.body.contains("self.registration.unregister()"), "{worker:?}");
+    }
+    let path = web.link.strip_prefix(&format!("http://{}", web.address)).unwrap();
+    let entered = web.ask("GET", path, &[host], "");
+    assert_eq!((entered.status, entered.header("clear-site-data")), (200, Some("\"cache\"")));
 }
 
 #[test]
