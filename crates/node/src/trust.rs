@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::LazyLock;
 
 use nexus_api::command::quote;
@@ -264,9 +264,11 @@ fn find(path: &Path, writers: &Writers) -> Result<Place, OpenError> {
     Err(OpenError::Io(io::Error::other("it is a folder")))
 }
 
-/// Its names, the first one last.
+/// The path's names in reverse order. `Path::components` keeps a leading `.`, as in a link to `./../file`: it names the folder that
+/// is open already, and a second entry for that folder would swallow the `..` behind it.
 fn names_of(path: &Path) -> Vec<OsString> {
-    path.components().rev().map(|part| part.as_os_str().to_os_string()).collect()
+    let names = path.components().rev().filter(|part| *part != Component::CurDir);
+    names.map(|part| part.as_os_str().to_os_string()).collect()
 }
 
 fn is_plain(about: &Stat) -> Result<(), OpenError> {

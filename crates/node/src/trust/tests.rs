@@ -199,6 +199,9 @@ fn every_folder_and_link_that_leads_there_counts() {
     set_mode(&sub, 0o1777);
     assert_eq!(untrusted(&home.join("again")), None);
     assert_eq!(untrusted(&home.join("sub/./../file")), None);
+    symlink("./../file", sub.join("dotted")).unwrap();
+    symlink("././file", home.join("here")).unwrap();
+    assert_eq!([sub.join("dotted"), home.join("here")].map(|path| untrusted(&path)), [None, None]);
     symlink("round", home.join("round")).unwrap();
     let error = |path: &str| open(&home.join(path), &Writers::own()).unwrap_err().to_string();
     assert!(error("round").contains("Too many levels"), "{}", error("round"));
