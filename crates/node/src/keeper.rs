@@ -6,16 +6,18 @@
 //! ```
 //! Messages of shims are quick but may be lost; the directory of a run tells the same, and a pidfd tells when to look.
 
+mod clearing;
+mod emptying;
 mod handing;
 mod standstill;
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, atomic::Ordering, mpsc::Receiver};
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc::Receiver};
 use std::time::{Duration, Instant};
 
-use nexus_api::run_dir::{ExitRecord, RunSpec, SCRIPT, ShimMessage, Started};
+use nexus_api::run_dir::{ExitRecord, RunSpec, ShimMessage, Started};
 use nexus_core::ids::RunId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -23,14 +25,13 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use self::handing::Handed;
 use self::standstill::Term;
 use crate::cgroup::Containment;
-use crate::inspect::{InspectError, Seen, claim, inspect, why_lost};
+use crate::inspect::{InspectError, Seen, claim, inspect};
 use crate::launch::Launcher;
 use crate::launcher::Reply;
 use crate::leftovers::Leftovers;
 use crate::listeners::Listeners;
 use crate::processes::{self, Process};
 use crate::reports::{Heard, Reports};
-use crate::threads;
 use crate::words::{Mailbox, NodeConfig, Report, Request, RunPlace, Sink};
 
 /// A launcher that dies this often over one run will not start it.
@@ -549,50 +550,6 @@ impl Keeper {
             }
         }
     }
-
-    // Clearing up after a dead shim.
-
-    fn group_of(&self, run: RunId) -> Option<PathBuf> {
-        match &self.containment {
-            Containment::Cgroup(base) => Some(base.join(run.to_string())),
-            Containment::Session => None,
-        }
-    }
-
-    /// Ends what a dead shim left, and reports the run lost when that is done. Takes a thread of its own, since
-    /// processes may take long to die.
-    fn clear(&mut self, run: RunId, dir: PathBuf, started: Option<Started>, reason: Option<String>) {
-        if !self.clearing.insert(run) {
-            return;
-        }
-        let restarted = started.as_ref().is_some_and(|started| started.boot_id != self.boot_id);
-        let error = match (reason, restarted) {
-            (Some(reason), _) => reason,
-            (None, true) => "the machine was restarted".to_owned(),
-            (None, false) => why_lost(&dir),
-        };
-        if restarted {
-            forget_script(&dir);
-            return self.mailbox.post(Request::Cleared { run, error });
-        }
-        let mut leftovers = Leftovers::of(&dir, started.as_ref(), self.group_of(run));
-        let (mailbox, dir_later) = (self.mailbox.clone(), dir.clone());
-        let work = move || {
-            if leftovers.end(|| mailbox.closed.load(Ordering::Relaxed)) {
-                forget_script(&dir);
-                mailbox.post(Request::Cleared { run, error });
-            }
-        };
-        if threads::start(format!("nexus-clear-{run}"), work).is_err() {
-            self.clearing.remove(&run);
-            self.look_later(run, dir_later, Why::Begun, LAST_LOOK_AGAIN);
-        }
-    }
-}
-
-/// Values of variables go with the run that needed them, before its end is told.
-fn forget_script(dir: &Path) {
-    let _ = std::fs::remove_file(dir.join(SCRIPT));
 }
 
 fn open_process(pid: u32) -> Option<OwnedFd> {
