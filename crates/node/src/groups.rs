@@ -165,6 +165,7 @@ fn with_primary_members(mut group: Group) -> io::Result<Group> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::alone::without_descriptors;
 
     #[test]
     fn a_group_has_the_users_whose_primary_group_it_is() {
@@ -180,16 +181,8 @@ mod tests {
     #[test]
     fn a_group_whose_members_cannot_be_listed_is_unknown() {
         let group = group_of(0).expect("group 0 is in every group database");
-        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: reads and sets a limit of this process by a structure of numbers. nextest runs each test in a process of its own.
-        let listed = unsafe {
-            assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), 0);
-            // Every open(2) fails with EMFILE: the list of users looks empty.
-            assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &libc::rlimit { rlim_cur: 0, ..limit }), 0);
-            let listed = with_primary_members(Group { members: vec![], ..group });
-            assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &limit), 0);
-            listed
-        };
-        assert!(listed.is_err(), "{listed:?}");
+        let test = "groups::tests::a_group_whose_members_cannot_be_listed_is_unknown";
+        // The list of users looks empty.
+        without_descriptors(test, || assert!(with_primary_members(Group { members: vec![], ..group }).is_err()));
     }
 }

@@ -251,7 +251,7 @@ impl Keeper {
                 Request::Terms(runs) => self.know_terms(runs),
                 Request::Listen { listener, path } => self.reports.move_to(listener, path),
                 Request::Emptied { run } => self.emptied(run),
-                Request::Replaced { run, record } => self.ended(run, *record),
+                Request::Replaced { run, record } => self.replaced(run, record.map(|record| *record)),
                 Request::Close => self.closed = true,
             }
         }
@@ -505,8 +505,16 @@ impl Keeper {
 
     fn not_started(&mut self, run: RunId, dir: PathBuf, why: Why) {
         // Without its directory a run that lives looks as if it never was. It must not be started a second time.
-        let is_left = || !dir.is_dir() && !Leftovers::of(&dir, None, self.group_of(run)).find().is_empty();
-        if why == Why::Begun || why != Why::Launched && is_left() {
+        let is_left = match why {
+            Why::Observed | Why::Stopping if !dir.is_dir() => {
+                let found = Leftovers::of(&dir, None, self.group_of(run)).find();
+                // It may live, as far as can be told without descriptors.
+                let Ok(found) = found else { return self.look_later(run, dir, why, LAST_LOOK_AGAIN) };
+                !found.is_empty()
+            }
+            _ => false,
+        };
+        if why == Why::Begun || is_left {
             return self.clear(run, dir, None, Some("its run directory was removed while it ran".to_owned()));
         }
         match why {

@@ -128,10 +128,10 @@ pub(crate) enum Request {
     Emptied {
         run: RunId,
     },
-    /// The end of such a run is recorded, and its shim is gone.
+    /// The end of such a run is recorded, and its shim is gone; without a record that was not to be done.
     Replaced {
         run: RunId,
-        record: Box<ExitRecord>,
+        record: Option<Box<ExitRecord>>,
     },
     /// All that a lost run had left is ended.
     Cleared {

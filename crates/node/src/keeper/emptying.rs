@@ -14,7 +14,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::leftovers::Leftovers;
 use crate::processes::{self, Process};
 use crate::run_file;
+use crate::subreaper::Subreaper;
 use crate::words::Mailbox;
+
+/// Between two looks at processes that were killed.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// How long a cgroup may take to become empty once all of its processes are killed. One that is left is harmless.
 const GROUP_PATIENCE: Duration = Duration::from_secs(5);
@@ -31,44 +35,47 @@ pub(super) struct Standstill {
 }
 
 impl Standstill {
-    /// All that descends from the shim, which inherits every orphan, and what else is known as the run's.
-    fn find(&self, leftovers: &mut Leftovers) -> Vec<Process> {
-        let mut found = leftovers.find();
-        found.retain(|process| *process != self.process);
-        // A run directory that the job has written may name another process as its shim.
-        if processes::is_shim_of(self.process, &self.run.to_string()) {
-            let descendants = processes::descendants(self.process.pid);
-            found.extend(descendants.into_iter().filter(|process| *process != self.process));
-        }
-        found
-    }
-
     fn leftovers(&self) -> Leftovers {
         Leftovers::of(&self.dir, self.started.as_ref(), self.group.clone())
     }
 
     /// Whether none is left, or the shim itself has ended: then the keeper finds out what became of the run.
     pub fn empty(&self, mailbox: &Mailbox) -> bool {
-        let mut leftovers = self.leftovers();
+        let (mut leftovers, mut descendants) = (self.leftovers(), Subreaper::new(self.process));
         loop {
-            leftovers.kill_group();
-            let found = self.find(&mut leftovers);
-            if found.is_empty() {
+            // An error, such as EMFILE, tells nothing of what is left.
+            if self.kill_rest(&mut leftovers, &mut descendants).unwrap_or(false) {
                 return true;
             }
-            for process in &found {
-                process.signal(libc::SIGKILL);
-            }
-            if self.is_over(Duration::from_millis(100)) || mailbox.closed.load(Ordering::Relaxed) {
+            if self.is_over(LOOK_AGAIN) || mailbox.closed.load(Ordering::Relaxed) {
                 return false;
             }
         }
     }
 
-    /// The record that stands for the shim's own; none where the shim has ended before.
+    /// Kills all that descends from the shim, which inherits every orphan, and what else is known as the run's. Returns whether
+    /// nothing of both was left.
+    fn kill_rest(&self, leftovers: &mut Leftovers, descendants: &mut Subreaper) -> io::Result<bool> {
+        leftovers.kill_group();
+        let others = leftovers.find().map(|mut found| {
+            found.retain(|process| *process != self.process);
+            for process in &found {
+                process.signal(libc::SIGKILL);
+            }
+            found.is_empty()
+        });
+        // A shim that has another run by now has its processes.
+        let is_shim = processes::is_shim_of(self.process, &self.run.to_string())?;
+        // The last look: what descends from a stopped shim that has no descendants cannot come back.
+        let is_alone = !is_shim || descendants.kill_descendants()?;
+        Ok(others? && is_alone)
+    }
+
+    /// The record that stands for the shim's own; none where the shim has ended before, or may see to its end itself.
     pub fn replace(&self, mailbox: &Mailbox) -> Option<ExitRecord> {
-        let is_shim = processes::is_shim_of(self.process, &self.run.to_string());
-        if !is_shim || !self.empty(mailbox) || self.is_over(Duration::ZERO) {
+        let is_shim = processes::is_shim_of(self.process, &self.run.to_string()).unwrap_or(false);
+        // What was proved of its descendants is true of a stopped shim alone, and no other is killed.
+        if !is_shim || !self.empty(mailbox) || !processes::is_stopped(self.process) || self.is_over(Duration::ZERO) {
             return None;
         }
         let record = self.record();

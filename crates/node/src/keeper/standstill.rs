@@ -284,11 +284,19 @@ impl Keeper {
         let Some(still) = self.standstill(run) else { return };
         let mailbox = self.mailbox.clone();
         let work = move || {
-            if let Some(record) = still.replace(&mailbox) {
-                mailbox.post(Request::Replaced { run, record: Box::new(record) });
-            }
+            let record = still.replace(&mailbox).map(Box::new);
+            mailbox.post(Request::Replaced { run, record });
         };
         self.spawn_for(run, "replace", work);
+    }
+
+    /// Without a record its shim has ended, or lives and was not replaced: that is tried again.
+    pub(super) fn replaced(&mut self, run: RunId, record: Option<ExitRecord>) {
+        match record {
+            Some(record) => self.ended(run, record),
+            None if self.watched.contains_key(&run) => self.term(run).stage = Stage::Emptied { since: Instant::now() },
+            None => {}
+        }
     }
 
     fn spawn_for(&mut self, run: RunId, what: &str, work: impl FnOnce() + Send + 'static) {
@@ -316,7 +324,8 @@ impl Keeper {
 fn shim_that_holds(dir: &Path, run: RunId) -> Option<(Process, OwnedFd)> {
     let process = processes::stat(locks::holder(dir)?)?.process;
     let shim = open_process(process.pid)?;
-    processes::is_shim_of(process, &run.to_string()).then_some((process, shim))
+    let is_shim = processes::is_shim_of(process, &run.to_string()).unwrap_or(false);
+    is_shim.then_some((process, shim))
 }
 
 #[cfg(test)]

@@ -87,6 +87,25 @@ fn a_time_limit_holds_though_the_shim_is_kept_stopped() {
     is_killed(&stage.end_of("bbb.1"), Cause::Timeout);
 }
 
+/// Each process lives for a millisecond, and the zombies of those before it make every look at the others longer than that.
+#[test]
+fn a_run_that_forks_and_exits_all_the_time_is_ended_whole() {
+    let stage = Stage::open(false, PATIENCE);
+    let text = "trap '' TERM HUP; export shim=$PPID; kill -STOP $shim
+        i=0; while [ $i -lt 1500 ]; do (:&); i=$((i+1)); done
+        export c='trap \"\" TERM HUP; kill -STOP $shim; [ -e going ] || exit; printf x >> count; setsid sh -c \"$c\" &'
+        touch going; sh -c \"$c\"; echo $$ > two; while :; do sleep 0.05; done";
+    stage.start(kept_stopped(stage.shell("aaa.1", text)));
+    stage.process_in("two");
+    stage.stop("aaa.1");
+    is_killed(&stage.end_of("aaa.1"), Cause::Asked);
+    let count = || std::fs::metadata(stage.home.path().join("count")).unwrap().len();
+    let ended_at = count();
+    std::thread::sleep(Duration::from_millis(200));
+    std::fs::remove_file(stage.home.path().join("going")).unwrap();
+    assert_eq!(count(), ended_at, "one lives on, and its GPU was given away");
+}
+
 #[test]
 fn a_shim_that_stays_stopped_without_its_job_is_replaced() {
     let stage = Stage::open(true, PATIENCE);
@@ -135,7 +154,7 @@ fn a_job_that_names_another_process_as_its_shim_has_that_one_left_alone() {
     stage.node().observe(vec![stage.place("aaa.1")]);
     let terms = RunTerms { run: id("aaa.1"), time_limit_ms: Some(1), grace_ms: 0 };
     stage.node().know_terms(vec![terms]);
-    let children = processes::descendants(other.pid);
+    let children = processes::descendants(other.pid).unwrap();
     let stops = std::thread::spawn(move || while other.signal(libc::SIGSTOP) && lives(shim) {});
     // All that is known as the run's is ended, and its real shim tells that.
     stage.end_of("aaa.1");
