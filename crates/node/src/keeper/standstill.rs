@@ -245,8 +245,7 @@ impl Keeper {
         let due: Vec<RunId> = self.terms.iter().filter(|(_, term)| is_due(term)).map(|(run, _)| *run).collect();
         for run in due {
             let Some(watched) = self.watched.get(&run).filter(|watched| !watched.ended) else {
-                // Nobody watches it: it is looked for, or over.
-                self.terms.remove(&run);
+                self.postpone(run, now);
                 continue;
             };
             let is_stopped = processes::is_stopped(watched.process);
@@ -258,6 +257,15 @@ impl Keeper {
                 Step::Empty => self.empty(run),
                 Step::Replace => self.replace(run),
             }
+        }
+    }
+
+    /// The run is due and its shim is not known yet: the shim is looked for. A run that nobody looks for is over.
+    fn postpone(&mut self, run: RunId, now: Instant) {
+        let is_on_its_way = self.launching.contains_key(&run) || self.unsettled.contains_key(&run);
+        match self.terms.get_mut(&run).filter(|_| is_on_its_way) {
+            Some(term) => term.not_before = now.checked_add(LOOK_AGAIN),
+            None => drop(self.terms.remove(&run)),
         }
     }
 

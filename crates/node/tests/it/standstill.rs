@@ -6,7 +6,7 @@ use nexus_api::run_dir::{Cause, EXIT, ExitRecord, ExitStatus, RunSpec};
 use nexus_node::inspect::{Seen, inspect};
 use nexus_node::line::ToNode;
 use nexus_node::processes::{self, Process};
-use nexus_node::{Containment, RunTerms};
+use nexus_node::{Containment, Report, RunTerms};
 
 use crate::line::connection::Machine;
 use crate::stage::{Stage, exited, id, lives, wait_until};
@@ -104,6 +104,24 @@ fn a_run_that_forks_and_exits_all_the_time_is_ended_whole() {
     std::thread::sleep(Duration::from_millis(200));
     std::fs::remove_file(stage.home.path().join("going")).unwrap();
     assert_eq!(count(), ended_at, "one lives on, and its GPU was given away");
+}
+
+#[test]
+fn a_time_limit_that_passes_while_the_shim_is_looked_for_holds() {
+    let mut stage = Stage::open(false, PATIENCE);
+    let text = "rm $NEXUS_RUN_DIR/started; echo $$ > two; while ! [ -e go ]; do sleep 0.01; done
+        while :; do kill -STOP $PPID; done";
+    stage.start(kept_stopped(stage.shell("aaa.1", text)));
+    stage.start_of("aaa.1");
+    let job = stage.process_in("two");
+    stage.close_node();
+    stage.open_node();
+    stage.node().observe(vec![stage.place("aaa.1")]);
+    stage.node().know_terms(vec![RunTerms { run: id("aaa.1"), time_limit_ms: Some(100), grace_ms: GRACE_MS }]);
+    stage.wait_for("its shim to be found", |report| matches!(report, Report::Underway { .. }).then_some(()));
+    std::fs::write(stage.home.path().join("go"), "").unwrap();
+    is_killed(&stage.end_of("aaa.1"), Cause::Timeout);
+    assert!(!lives(job));
 }
 
 #[test]
