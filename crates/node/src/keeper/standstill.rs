@@ -25,6 +25,7 @@ use super::emptying::Standstill;
 use super::{FIRST_LOOK_AGAIN, Keeper, LAST_LOOK_AGAIN, Watched, Why, open_process};
 use crate::gpu::locks;
 use crate::processes::{self, Process};
+use crate::subreaper::Subreaper;
 use crate::threads;
 use crate::words::{Report, Request, RunTerms};
 
@@ -159,6 +160,14 @@ impl Term {
     }
 }
 
+impl Watched {
+    /// Whether its shim was handed the run and certainly has not begun it: the shim is stopped, and has no process. A shim that is
+    /// merely slow may have begun the run a moment ago, and told nobody so far.
+    fn is_idle(&self, is_stopped: bool) -> bool {
+        self.handed.is_some() && is_stopped && Subreaper::new(self.process).is_alone().unwrap_or(false)
+    }
+}
+
 impl Keeper {
     /// The service says when runs are to end that this node has not started, or that they are to end at another time.
     pub(super) fn know_terms(&mut self, runs: Vec<RunTerms>) {
@@ -252,8 +261,10 @@ impl Keeper {
             let Some(step) = self.terms.get_mut(&run).and_then(|term| term.step(now, is_stopped)) else { continue };
             match step {
                 Step::Wake => drop(processes::send_signal(&watched.shim, libc::SIGCONT)),
-                // It has not begun: whoever is to start it instead is found when this shim is gone.
-                Step::Empty if watched.handed.is_some() => drop(processes::send_signal(&watched.shim, libc::SIGKILL)),
+                // The run has not begun: the end of this shim tells who is to start it instead.
+                Step::Empty if watched.is_idle(is_stopped) => {
+                    let _ = processes::send_signal(&watched.shim, libc::SIGKILL);
+                }
                 Step::Empty => self.empty(run),
                 Step::Replace => self.replace(run),
             }

@@ -106,6 +106,19 @@ fn a_run_that_forks_and_exits_all_the_time_is_ended_whole() {
     assert_eq!(count(), ended_at, "one lives on, and its GPU was given away");
 }
 
+/// The run was handed to the shim of the run before, which was stopped before it could tell that the run has begun.
+#[test]
+fn a_run_that_stops_the_shim_it_was_handed_to_is_ended_whole() {
+    let stage = Stage::open(false, PATIENCE);
+    stage.run(stage.shell("aaa.1", "exit 0"));
+    let text = format!("kill -STOP $PPID; {KEEPS_ITS_SHIM_STOPPED}");
+    stage.start(kept_stopped(stage.shell("bbb.1", &text)));
+    let family = ["one", "two"].map(|name| stage.process_in(name));
+    stage.stop("bbb.1");
+    is_killed(&stage.end_of("bbb.1"), Cause::Asked);
+    assert_eq!(family.map(lives), [false; 2]);
+}
+
 #[test]
 fn a_time_limit_that_passes_while_the_shim_is_looked_for_holds() {
     let mut stage = Stage::open(false, PATIENCE);
