@@ -203,6 +203,7 @@ mod tests {
             pid: 3,
             started_at_ms: 4,
             started_ticks: 5,
+            grace_ms: None,
             cgroup: None,
             terminal: None,
             screen: None,

@@ -140,6 +140,7 @@ mod tests {
             pid,
             started_at_ms: 0,
             started_ticks,
+            grace_ms: None,
             cgroup: None,
             terminal: None,
             screen: None,

@@ -52,6 +52,7 @@ pub struct RunTerms {
     #[serde(with = "as_text")]
     pub run: RunId,
     pub time_limit_ms: Option<u64>,
+    /// By the configuration of now. The node prefers what the shim says.
     pub grace_ms: u64,
 }
 

@@ -35,14 +35,42 @@ const WAKE_AFTER: Duration = Duration::from_secs(1);
 /// Between two looks at a shim that is overdue and not stopped.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// The grace of a run whose terms the service has not told: it tells them with every request to observe.
+/// The grace of a run of which nobody has told it: the service does with every request to observe, if it can read its database.
 const UNKNOWN_GRACE: Duration = Duration::from_secs(60);
+
+/// How long a run has from the request to end to KILL, and who says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grace {
+    /// The shim's own: told with the run, and the same for its life.
+    OfShim(Duration),
+    /// Told by the service, from its configuration of now. The shim may have been told a longer one.
+    Told(Duration),
+    Unknown,
+}
+
+impl Grace {
+    fn duration(self) -> Duration {
+        match self {
+            Grace::OfShim(grace) | Grace::Told(grace) => grace,
+            Grace::Unknown => UNKNOWN_GRACE,
+        }
+    }
+
+    /// What the shim says counts. Of what the service says the longest does: a shorter one may be of a later configuration.
+    fn or_told(self, told: Duration) -> Grace {
+        match self {
+            Grace::OfShim(_) => self,
+            Grace::Told(before) => Grace::Told(before.max(told)),
+            Grace::Unknown => Grace::Told(told),
+        }
+    }
+}
 
 /// When a run is to end, and what was done about it so far.
 #[derive(Clone, Debug)]
 pub(super) struct Term {
     limit: Option<Duration>,
-    grace: Duration,
+    grace: Grace,
     /// See [`NodeConfig::shim_patience`](crate::NodeConfig::shim_patience).
     patience: Duration,
     began: Option<Instant>,
@@ -80,19 +108,20 @@ pub(super) enum Step {
 impl Term {
     pub fn of(spec: &RunSpec, patience: Duration) -> Term {
         let milliseconds = Duration::from_millis;
-        let term = Term::new(spec.time_limit_ms.map(milliseconds), milliseconds(spec.grace_ms), patience);
+        let grace = Grace::OfShim(milliseconds(spec.grace_ms));
+        let term = Term::new(spec.time_limit_ms.map(milliseconds), grace, patience);
         // A shim may be stopped before it has told when the command began.
         Term { began: Some(Instant::now()), ..term }
     }
 
-    fn new(limit: Option<Duration>, grace: Duration, patience: Duration) -> Term {
+    fn new(limit: Option<Duration>, grace: Grace, patience: Duration) -> Term {
         let (began, asked_at, not_before) = (None, None, None);
         Term { limit, grace, patience, began, asked_at, is_woken: false, not_before, stage: Stage::Running }
     }
 
     /// From the request, or the time limit, until the processes of the run are killed here.
     fn forced_after(&self) -> Duration {
-        self.grace.saturating_add(self.patience)
+        self.grace.duration().saturating_add(self.patience)
     }
 
     fn limit_at(&self) -> Option<Instant> {
@@ -140,7 +169,10 @@ impl Term {
         let asked_until = self.asked_at.and_then(|at| at.checked_add(self.forced_after()));
         let asked_in_vain = asked_until.is_some_and(|until| until <= now);
         let step = match self.stage {
-            Stage::Running if asked_in_vain => Some(Step::Empty),
+            // A shim that is not stopped keeps a grace that is not known here.
+            Stage::Running if asked_in_vain => {
+                (is_stopped || matches!(self.grace, Grace::OfShim(_))).then_some(Step::Empty)
+            }
             Stage::Running if !self.is_woken => {
                 self.is_woken = true;
                 is_stopped.then_some(Step::Wake)
@@ -178,7 +210,8 @@ impl Keeper {
             let limit = time_limit_ms.map(Duration::from_millis);
             let term = self.term(run);
             term.is_woken &= term.limit == limit;
-            (term.limit, term.grace) = (limit, Duration::from_millis(grace_ms));
+            term.limit = limit;
+            term.grace = term.grace.or_told(Duration::from_millis(grace_ms));
             term.began.get_or_insert_with(Instant::now);
         }
         let Keeper { watched, unsettled, launching, terms, .. } = self;
@@ -193,6 +226,10 @@ impl Keeper {
         let began = now.checked_sub(Duration::from_millis(lasted.saturating_mul(10))).unwrap_or(now);
         let term = self.term(run);
         term.began = Some(term.began.map_or(began, |known| known.min(began)));
+        // Of a run that this node has launched the grace is known from its spec.
+        if let (false, Some(grace_ms)) = (matches!(term.grace, Grace::OfShim(_)), started.grace_ms) {
+            term.grace = Grace::OfShim(Duration::from_millis(grace_ms));
+        }
     }
 
     /// Its end was asked for.
@@ -223,7 +260,7 @@ impl Keeper {
 
     fn term(&mut self, run: RunId) -> &mut Term {
         let patience = self.config.shim_patience;
-        self.terms.entry(run).or_insert_with(|| Term::new(None, UNKNOWN_GRACE, patience))
+        self.terms.entry(run).or_insert_with(|| Term::new(None, Grace::Unknown, patience))
     }
 
     /// A shim has the lock, and `started` does not say who it is. Where its job has stopped it before it could, or has put
@@ -352,7 +389,8 @@ mod tests {
     use super::*;
 
     fn term(limit: Option<u64>) -> Term {
-        Term::new(limit.map(Duration::from_secs), Duration::from_secs(10), Duration::from_secs(5))
+        let grace = Grace::OfShim(Duration::from_secs(10));
+        Term::new(limit.map(Duration::from_secs), grace, Duration::from_secs(5))
     }
 
     /// Seconds after the begin at which each step is taken, looking whenever it is due.
@@ -384,6 +422,23 @@ mod tests {
         let late = Term { asked_at: at(102), ..base };
         assert_eq!((steps(late.clone(), begin, |_| true).last(), late.cause()), (timed.last(), Cause::Timeout));
         assert_eq!(steps(term(None), begin, |_| true), [], "nobody wants its end");
+    }
+
+    #[test]
+    fn a_shim_whose_grace_is_not_known_is_left_to_keep_it() {
+        let begin = Instant::now();
+        let told = Grace::Unknown.or_told(Duration::from_secs(30)).or_told(Duration::from_secs(10));
+        assert_eq!(told, Grace::Told(Duration::from_secs(30)), "the configuration changed meanwhile");
+        for (grace, stops_at, first) in
+            [(told, 0, 35), (told, 500, 500), (Grace::Unknown, 0, 65), (Grace::Unknown, 500, 500)]
+        {
+            let asked = Term { asked_at: Some(begin), grace, ..term(None) };
+            let expected = [(first, Step::Empty), (first + 5, Step::Replace)];
+            assert_eq!(steps(asked.clone(), begin, |second| second >= stops_at), expected, "{grace:?}");
+            assert_eq!(steps(asked, begin, |_| false), [], "{grace:?}: the shim is awake");
+        }
+        let of_shim = Grace::OfShim(Duration::from_secs(10));
+        assert_eq!(of_shim.or_told(Duration::ZERO).or_told(Duration::from_secs(60)), of_shim);
     }
 
     #[test]

@@ -119,6 +119,27 @@ fn a_run_that_stops_the_shim_it_was_handed_to_is_ended_whole() {
     assert_eq!(family.map(lives), [false; 2]);
 }
 
+/// The service of today would give the run no grace at all.
+#[test]
+fn a_run_keeps_the_grace_it_was_started_with() {
+    let mut stage = Stage::open(false, PATIENCE);
+    let text = "trap 'echo $$ > asked' TERM; while ! [ -e go ]; do sleep 0.01; done; exit 7";
+    stage.start(RunSpec { grace_ms: 60_000, ..stage.shell("aaa.1", text) });
+    stage.start_of("aaa.1");
+    stage.close_node();
+    stage.open_node();
+    stage.node().observe(vec![stage.place("aaa.1")]);
+    stage.node().know_terms(vec![RunTerms { run: id("aaa.1"), time_limit_ms: None, grace_ms: 0 }]);
+    stage.start_of("aaa.1");
+    stage.stop("aaa.1");
+    stage.process_in("asked");
+    // Several times what the service says, and the patience with the shim.
+    std::thread::sleep(PATIENCE * 8);
+    std::fs::write(stage.home.path().join("go"), "").unwrap();
+    let record = stage.end_of("aaa.1");
+    assert_eq!((record.status, record.cause), (exited(7), Cause::Asked));
+}
+
 #[test]
 fn a_time_limit_that_passes_while_the_shim_is_looked_for_holds() {
     let mut stage = Stage::open(false, PATIENCE);
