@@ -13,7 +13,7 @@ mod standstill;
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc::Receiver};
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use self::handing::Handed;
 use self::standstill::Term;
 use crate::cgroup::Containment;
-use crate::inspect::{InspectError, Seen, claim, inspect};
+use crate::inspect::{InspectError, Seen, claim, inspect_run};
 use crate::launch::Launcher;
 use crate::launcher::Reply;
 use crate::leftovers::Leftovers;
@@ -354,7 +354,7 @@ impl Keeper {
     fn launch_again(&mut self, run: RunId, launching: Launching) {
         let why = if launching.stop { Why::Stopping } else { Why::Launched };
         // One that dies with its directory made ready may have its line closed a moment before the lock is.
-        let unstarted = matches!(inspect(&launching.spec.dir), Ok(Seen::NotStarted | Seen::Starting));
+        let unstarted = matches!(inspect_run(&launching.spec.dir, run), Ok(Seen::NotStarted | Seen::Starting));
         if unstarted && !launching.stop && launching.launches < LAUNCHES {
             self.launch(run, launching);
         } else {
@@ -407,7 +407,10 @@ impl Keeper {
         match self.unsettled.remove(&run) {
             // Somebody waits for word from it, which this is.
             Some(Unsettled { dir, why, .. }) if why == Why::Stopping || !self.watched.contains_key(&run) => {
-                self.adopt(run, dir, started, why);
+                match self.watch_named(run, &dir, &started) {
+                    true => self.adopt(run, started, why),
+                    false => self.starting(run, dir, why, Duration::ZERO),
+                }
             }
             _ => self.report(Report::Started { run, pid: started.pid, at_ms: started.started_at_ms }),
         }
@@ -464,11 +467,13 @@ impl Keeper {
 
     /// `wait`: what was waited since the last look, longer each time.
     fn settle_after(&mut self, run: RunId, dir: PathBuf, why: Why, wait: Duration) {
-        match inspect(&dir) {
+        match inspect_run(&dir, run) {
             Ok(Seen::Exited(record)) => self.ended(run, record),
-            Ok(Seen::Alive(started)) => self.adopt(run, dir, started, why),
-            // A marker of a later release may be the job's, too.
-            Ok(Seen::Starting) | Err(InspectError::Newer { held: true, .. }) => self.starting(run, dir, why, wait),
+            Ok(Seen::Alive(started)) if self.watch_named(run, &dir, &started) => self.adopt(run, started, why),
+            // A marker that names another process, or is of a later release, may be the job's.
+            Ok(Seen::Alive(_) | Seen::Starting) | Err(InspectError::Newer { held: true, .. }) => {
+                self.starting(run, dir, why, wait);
+            }
             Ok(Seen::Claimed) => self.report(Report::Claimed { run }),
             Ok(Seen::NotStarted) => self.not_started(run, dir, why),
             Ok(Seen::Gone(started)) => self.clear(run, dir, started, None),
@@ -478,20 +483,24 @@ impl Keeper {
         }
     }
 
-    fn adopt(&mut self, run: RunId, dir: PathBuf, started: Started, why: Why) {
+    /// Watches the run by the shim that `started` names. The job may have written it: `false` if that process is not the shim of
+    /// this run, and then it must not be signalled.
+    fn watch_named(&mut self, run: RunId, dir: &Path, started: &Started) -> bool {
         let shim = Process { pid: started.shim_pid, start: started.shim_start };
-        if !self.watched.contains_key(&run) {
-            let same_boot = started.boot_id == self.boot_id;
-            match open_process(shim.pid).filter(|_| same_boot && shim.is_current()) {
-                Some(opened) => {
-                    let opened = Arc::new(opened);
-                    let watched = Watched { begun: true, reusable: false, ..Watched::new(dir, opened, shim) };
-                    self.watched.insert(run, watched);
-                }
-                // It has just gone, or somebody else holds the lock for an instant.
-                None => return self.look_later(run, dir, why, FIRST_LOOK_AGAIN),
-            }
+        if started.run != run.to_string() || started.boot_id != self.boot_id {
+            return false;
         }
+        if let Some(known) = self.watched.get(&run) {
+            return known.process == shim;
+        }
+        let Some(opened) = open_shim(shim, run).map(Arc::new) else { return false };
+        let watched = Watched { begun: true, reusable: false, ..Watched::new(dir.to_owned(), opened, shim) };
+        self.watched.insert(run, watched);
+        true
+    }
+
+    /// The run is watched, and its shim has told that its command has begun.
+    fn adopt(&mut self, run: RunId, started: Started, why: Why) {
         self.is_taken(run);
         self.report(Report::Started { run, pid: started.pid, at_ms: started.started_at_ms });
         self.term_begins(run, &started);
@@ -558,6 +567,13 @@ impl Keeper {
             }
         }
     }
+}
+
+/// The shim of this run, if this process is one.
+fn open_shim(process: Process, run: RunId) -> Option<OwnedFd> {
+    // The title is read with the pidfd in hand: from then on the pid cannot mean another process.
+    let opened = open_process(process.pid)?;
+    processes::is_shim_of(process, &run.to_string()).unwrap_or(false).then_some(opened)
 }
 
 fn open_process(pid: u32) -> Option<OwnedFd> {

@@ -36,7 +36,7 @@ impl Leftovers {
         let setting = [RUN_DIR_VARIABLE.as_bytes(), b"=", dir.as_os_str().as_bytes()].concat();
         Leftovers {
             setting,
-            cgroup: started.and_then(|started| started.cgroup.clone()).or(cgroup),
+            cgroup: started.and_then(group_of).or(cgroup),
             shim_start: started.map_or(0, |started| started.shim_start),
             begun: started.map_or(0, |started| started.shim_start.max(started.started_ticks)),
             session: started.map(|started| started.pid),
@@ -103,6 +103,11 @@ impl Leftovers {
         }
         !group.exists()
     }
+}
+
+/// The group that the run's shim made, which has the name of the run: a job may have written that of another run.
+fn group_of(started: &Started) -> Option<PathBuf> {
+    started.cgroup.clone().filter(|group| group.file_name().is_some_and(|name| *name == *started.run))
 }
 
 /// Waits until each has ended, or for a while.

@@ -13,8 +13,7 @@
 //! killed only while the kernel says that it is stopped (state T or t). The shim holds the locks of the GPUs, so it goes after
 //! the last process of the run, and the end is reported after both.
 
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,9 +21,9 @@ use nexus_api::run_dir::{Cause, ExitRecord, ExitStatus, RunSpec, Started};
 use nexus_core::ids::RunId;
 
 use super::emptying::Standstill;
-use super::{FIRST_LOOK_AGAIN, Keeper, LAST_LOOK_AGAIN, Watched, Why, open_process};
-use crate::gpu::locks;
-use crate::processes::{self, Process};
+use super::{FIRST_LOOK_AGAIN, Keeper, LAST_LOOK_AGAIN, Watched, Why, open_shim};
+use crate::inspect::shim_that_holds;
+use crate::processes;
 use crate::subreaper::Subreaper;
 use crate::threads;
 use crate::words::{Report, Request, RunTerms};
@@ -263,13 +262,14 @@ impl Keeper {
         self.terms.entry(run).or_insert_with(|| Term::new(None, Grace::Unknown, patience))
     }
 
-    /// A shim has the lock, and `started` does not say who it is. Where its job has stopped it before it could, or has put
+    /// A shim has the lock, and `started` does not say who it is, or names a process that is not the shim. Where its job has stopped it before it could, or has put
     /// something else in the place of `started`, it is watched all the same: its run can be ended then. `wait` is what was
     /// waited since the last look: a shim that is on its way says who it is before that is [`LAST_LOOK_AGAIN`].
     pub(super) fn starting(&mut self, run: RunId, dir: PathBuf, why: Why, wait: Duration) {
         let is_late = wait >= LAST_LOOK_AGAIN;
         if !self.watched.contains_key(&run)
-            && let Some((process, shim)) = shim_that_holds(&dir, run)
+            && let Some(process) = shim_that_holds(&dir, run)
+            && let Some(shim) = open_shim(process, run)
             && (is_late || processes::is_stopped(process))
         {
             let shim = Arc::new(shim);
@@ -374,14 +374,6 @@ impl Keeper {
             cause: self.terms.get(&run)?.cause(),
         })
     }
-}
-
-/// The shim that has the lock of a run directory, by the kernel's list of locks.
-fn shim_that_holds(dir: &Path, run: RunId) -> Option<(Process, OwnedFd)> {
-    let process = processes::stat(locks::holder(dir)?)?.process;
-    let shim = open_process(process.pid)?;
-    let is_shim = processes::is_shim_of(process, &run.to_string()).unwrap_or(false);
-    is_shim.then_some((process, shim))
 }
 
 #[cfg(test)]

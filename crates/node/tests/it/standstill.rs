@@ -187,39 +187,6 @@ fn a_shim_that_stays_stopped_without_its_job_is_replaced() {
 }
 
 #[test]
-fn a_job_that_names_another_process_as_its_shim_has_that_one_left_alone() {
-    let mut stage = Stage::open(true, PATIENCE);
-    let mut bystander = std::process::Command::new("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
-    stage.start(RunSpec {
-        grace_ms: GRACE_MS,
-        ..stage.shell("aaa.1", "trap '' TERM; echo $$ > two; sleep 60; sleep 60")
-    });
-    stage.process_in("two");
-    stage.start_of("aaa.1");
-    let Seen::Alive(started) = inspect(&stage.dir("aaa.1")).unwrap() else { panic!("it lives") };
-    let other = processes::stat(bystander.id()).unwrap().process;
-    stage.close_node();
-    let forged = nexus_api::run_dir::Started { shim_pid: other.pid, shim_start: other.start, ..started.clone() };
-    std::fs::write(stage.dir("aaa.1").join(nexus_api::run_dir::STARTED), serde_json::to_vec(&forged).unwrap()).unwrap();
-    let shim = Process { pid: started.shim_pid, start: started.shim_start };
-    stage.open_node();
-    stage.node().observe(vec![stage.place("aaa.1")]);
-    let terms = RunTerms { run: id("aaa.1"), time_limit_ms: Some(1), grace_ms: 0 };
-    stage.node().know_terms(vec![terms]);
-    let children = processes::descendants(other.pid).unwrap();
-    let stops = std::thread::spawn(move || while other.signal(libc::SIGSTOP) && lives(shim) {});
-    // All that is known as the run's is ended, and its real shim tells that.
-    stage.end_of("aaa.1");
-    wait_until("its shim to go", || !lives(shim));
-    stops.join().unwrap();
-    assert!(lives(other) && children.iter().all(|child| lives(*child)), "it is none of the run's");
-    for process in children.iter().chain([&other]) {
-        process.signal(libc::SIGKILL);
-    }
-    bystander.wait().unwrap();
-}
-
-#[test]
 fn a_time_limit_holds_over_a_line_that_was_cut() {
     let machine = Machine::new();
     let connect = || machine.connect_with("NEXUS_SHIM_PATIENCE", "200");
