@@ -244,13 +244,16 @@ pub struct Started {
     /// younger is another.
     #[serde(default)]
     pub started_ticks: u64,
+    /// [`RunSpec::grace_ms`], which the shim keeps whatever the configuration says later; none by an older shim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_ms: Option<u64>,
     pub cgroup: Option<PathBuf>,
     /// Where viewers of its terminal connect: the name of an abstract socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal: Option<String>,
-    /// The GNU screen session it can be seen in.
+    /// The GNU screen session it can be seen in. Few runs have one: without the box each message of a shim has room for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub screen: Option<ScreenSession>,
+    pub screen: Option<Box<ScreenSession>>,
 }
 
 /// A session of GNU screen.

@@ -58,7 +58,7 @@ fn hand_down_memory(own: &Path, base: &Path) {
     }
     if !lists_memory(&base.join("cgroup.controllers"))
         && hand_down(own).is_err()
-        && members(own) == [std::process::id()]
+        && members(own).is_ok_and(|members| members == [std::process::id()])
     {
         let aside = own.join(ASIDE);
         if fs::create_dir_all(&aside).is_ok() && join(&aside, std::process::id()).is_ok() {
@@ -122,10 +122,21 @@ fn group_folder(mounts: &str, groups: &str) -> Option<PathBuf> {
     Some(Path::new(point).join(below))
 }
 
-/// The processes in a group; none if it is gone.
-pub fn members(group: &Path) -> Vec<u32> {
-    let text = system_file::read_text(group.join("cgroup.procs")).unwrap_or_default();
-    text.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid != 0).collect()
+/// The processes in a group; none if it is gone. A job owns its group and can take the permission to read it: then there are none
+/// as well, or the node would wait for an empty group for ever. The environment of its processes still tells.
+pub fn members(group: &Path) -> io::Result<Vec<u32>> {
+    let is_none = |error: &io::Error| match error.raw_os_error() {
+        // ENODEV: the group went after the file was opened.
+        Some(libc::ENOENT | libc::ENOTDIR | libc::ENODEV) => true,
+        // EOPNOTSUPP: the job made its group threaded, in which processes are not listed.
+        Some(libc::EACCES | libc::EPERM | libc::EOPNOTSUPP) => true,
+        _ => false,
+    };
+    let text = match system_file::read_text(group.join("cgroup.procs")) {
+        Err(error) if is_none(&error) => String::new(),
+        read => read?,
+    };
+    Ok(text.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid != 0).collect())
 }
 
 /// Ends all in a group at once, where the kernel knows how (since 5.14).

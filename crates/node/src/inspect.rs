@@ -8,6 +8,9 @@
 //!   `started` is claimed -> Claimed: nobody will ever start it
 //!   else                 -> Gone: started, its shim is dead, no record
 //! ```
+//! A job can write a record or a claim of its own into its run directory. Neither counts while the process that has the lock is
+//! titled as the shim of this run: that shim writes its record when no process of the job is left, and then exits.
+//!
 //! Looking takes a shared lock for an instant; a shim that meets it tries again (`shim::folder`).
 
 use std::fs::{self, DirBuilder, File};
@@ -16,11 +19,14 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use nexus_api::run_dir::{EXIT, ExitRecord, FORMAT, STARTED, Started};
+use nexus_core::ids::RunId;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::gpu::locks;
+use crate::processes::{self, Process};
 use crate::run_file;
 
 /// No record is longer. A job may have put a file of any length in its place.
@@ -66,39 +72,81 @@ enum Record<T> {
     Read(T),
 }
 
-/// Looks into a run's directory.
+/// Looks into a run's directory, to show what is there. What its files say is believed.
 pub fn inspect(dir: &Path) -> Result<Seen, InspectError> {
-    look(dir, true)
+    look(dir, Sight::Lock)
+}
+
+/// Looks into the directory of this run, to decide on it. A record counts only if it is of this run and no shim watches the run.
+pub fn inspect_run(dir: &Path, run: RunId) -> Result<Seen, InspectError> {
+    look(dir, Sight::Shim(run))
 }
 
 /// Looks into the directory of a run on another machine, whose lock cannot be seen: a shim that began counts as alive.
 pub fn inspect_from_afar(dir: &Path) -> Result<Seen, InspectError> {
-    look(dir, false)
+    look(dir, Sight::Files)
 }
 
-fn look(dir: &Path, sees_lock: bool) -> Result<Seen, InspectError> {
+/// What can be looked at, and is.
+#[derive(Clone, Copy)]
+enum Sight {
+    Files,
+    Lock,
+    /// Who has the lock, too.
+    Shim(RunId),
+}
+
+impl Sight {
+    fn is_of_run(self, name: &str) -> bool {
+        match self {
+            Sight::Files | Sight::Lock => true,
+            Sight::Shim(run) => name == run.to_string(),
+        }
+    }
+
+    /// Whether a shim that lives will say what becomes of the run.
+    fn is_watched(self, dir: &Path, held: bool) -> bool {
+        match self {
+            Sight::Files | Sight::Lock => false,
+            Sight::Shim(run) => held && shim_that_holds(dir, run).is_some(),
+        }
+    }
+}
+
+/// The shim that watches this run and has the lock of its directory, by the kernel's list of locks.
+pub fn shim_that_holds(dir: &Path, run: RunId) -> Option<Process> {
+    let process = processes::stat(locks::holder(dir)?)?.process;
+    processes::is_shim_of(process, &run.to_string()).unwrap_or(false).then_some(process)
+}
+
+fn look(dir: &Path, sight: Sight) -> Result<Seen, InspectError> {
     let fail = |operation, path: PathBuf| move |source| InspectError::Io { operation, path, source };
     let Some(folder) = open_folder(dir).map_err(fail("open", dir.to_owned()))? else { return Ok(Seen::NotStarted) };
-    let held = match sees_lock {
-        true => is_held(&folder).map_err(|errno| fail("lock", dir.to_owned())(errno.into()))?,
-        false => fs::symlink_metadata(dir.join(STARTED)).is_ok(),
+    let held = match sight {
+        Sight::Lock | Sight::Shim(_) => is_held(&folder).map_err(|errno| fail("lock", dir.to_owned())(errno.into()))?,
+        Sight::Files => fs::symlink_metadata(dir.join(STARTED)).is_ok(),
     };
     // Read after the lock was looked at: whoever let go of it before had written its record first.
     let exit_path = dir.join(EXIT);
     match read_record::<ExitRecord>(&exit_path).map_err(fail("read", exit_path.clone()))? {
-        Record::Read(record) => return Ok(Seen::Exited(record)),
+        Record::Read(record) if sight.is_of_run(&record.run) && !sight.is_watched(dir, held) => {
+            return Ok(Seen::Exited(record));
+        }
         Record::Newer(found) => return Err(InspectError::Newer { path: exit_path, found, held }),
-        Record::Missing | Record::Blank => {}
+        Record::Read(_) | Record::Missing | Record::Blank => {}
     }
     let started_path = dir.join(STARTED);
     let started = read_record::<Marker>(&started_path).map_err(fail("read", started_path.clone()))?;
     Ok(match (started, held) {
         (Record::Newer(found), _) => return Err(InspectError::Newer { path: started_path, found, held }),
-        (Record::Read(Marker::Claim(Claim { claimed: true, .. })), _) => Seen::Claimed,
+        (Record::Read(Marker::Claim(Claim { claimed: true, .. })), held) if !sight.is_watched(dir, held) => {
+            Seen::Claimed
+        }
         (Record::Read(Marker::Started(started)), true) => Seen::Alive(started),
         (Record::Missing, false) => Seen::NotStarted,
         (_, true) => Seen::Starting,
-        (Record::Read(Marker::Started(started)), false) => Seen::Gone(Some(started)),
+        // The marker of another run names the processes of that run.
+        (Record::Read(Marker::Started(started)), false) if sight.is_of_run(&started.run) => Seen::Gone(Some(started)),
         (_, false) => Seen::Gone(None),
     })
 }
@@ -203,6 +251,7 @@ mod tests {
             pid: 3,
             started_at_ms: 4,
             started_ticks: 5,
+            grace_ms: None,
             cgroup: None,
             terminal: None,
             screen: None,
@@ -245,6 +294,21 @@ mod tests {
         assert_eq!(inspect(dir).unwrap(), Seen::Gone(Some(started())));
         put(dir, EXIT, &exited());
         assert_eq!(inspect(dir).unwrap(), Seen::Exited(exited()));
+    }
+
+    #[test]
+    fn the_files_of_another_run_are_none() {
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = temporary.path();
+        let run = |name: &str| inspect_run(dir, name.parse().unwrap()).unwrap();
+        put(dir, STARTED, &started());
+        put(dir, EXIT, &exited());
+        assert_eq!(run("abc.1"), Seen::Exited(exited()));
+        assert_eq!(run("abc.2"), Seen::Gone(None), "nor is its marker");
+        // Somebody who is no shim holds the lock: a backup, or a person.
+        let lock = File::open(dir).unwrap();
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
+        assert_eq!((run("abc.1"), run("abc.2")), (Seen::Exited(exited()), Seen::Alive(started())));
     }
 
     #[test]

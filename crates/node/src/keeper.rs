@@ -6,16 +6,18 @@
 //! ```
 //! Messages of shims are quick but may be lost; the directory of a run tells the same, and a pidfd tells when to look.
 
+mod clearing;
+mod emptying;
 mod handing;
 mod standstill;
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, atomic::Ordering, mpsc::Receiver};
+use std::sync::{Arc, mpsc::Receiver};
 use std::time::{Duration, Instant};
 
-use nexus_api::run_dir::{ExitRecord, RunSpec, SCRIPT, ShimMessage, Started};
+use nexus_api::run_dir::{ExitRecord, RunSpec, ShimMessage, Started};
 use nexus_core::ids::RunId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -23,14 +25,13 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use self::handing::Handed;
 use self::standstill::Term;
 use crate::cgroup::Containment;
-use crate::inspect::{InspectError, Seen, claim, inspect, why_lost};
+use crate::inspect::{InspectError, Seen, claim, inspect_run};
 use crate::launch::Launcher;
 use crate::launcher::Reply;
 use crate::leftovers::Leftovers;
 use crate::listeners::Listeners;
 use crate::processes::{self, Process};
 use crate::reports::{Heard, Reports};
-use crate::threads;
 use crate::words::{Mailbox, NodeConfig, Report, Request, RunPlace, Sink};
 
 /// A launcher that dies this often over one run will not start it.
@@ -250,7 +251,7 @@ impl Keeper {
                 Request::Terms(runs) => self.know_terms(runs),
                 Request::Listen { listener, path } => self.reports.move_to(listener, path),
                 Request::Emptied { run } => self.emptied(run),
-                Request::Replaced { run, record } => self.ended(run, *record),
+                Request::Replaced { run, record } => self.replaced(run, record.map(|record| *record)),
                 Request::Close => self.closed = true,
             }
         }
@@ -353,7 +354,7 @@ impl Keeper {
     fn launch_again(&mut self, run: RunId, launching: Launching) {
         let why = if launching.stop { Why::Stopping } else { Why::Launched };
         // One that dies with its directory made ready may have its line closed a moment before the lock is.
-        let unstarted = matches!(inspect(&launching.spec.dir), Ok(Seen::NotStarted | Seen::Starting));
+        let unstarted = matches!(inspect_run(&launching.spec.dir, run), Ok(Seen::NotStarted | Seen::Starting));
         if unstarted && !launching.stop && launching.launches < LAUNCHES {
             self.launch(run, launching);
         } else {
@@ -406,7 +407,10 @@ impl Keeper {
         match self.unsettled.remove(&run) {
             // Somebody waits for word from it, which this is.
             Some(Unsettled { dir, why, .. }) if why == Why::Stopping || !self.watched.contains_key(&run) => {
-                self.adopt(run, dir, started, why);
+                match self.watch_named(run, &dir, &started) {
+                    true => self.adopt(run, started, why),
+                    false => self.starting(run, dir, why, Duration::ZERO),
+                }
             }
             _ => self.report(Report::Started { run, pid: started.pid, at_ms: started.started_at_ms }),
         }
@@ -463,11 +467,13 @@ impl Keeper {
 
     /// `wait`: what was waited since the last look, longer each time.
     fn settle_after(&mut self, run: RunId, dir: PathBuf, why: Why, wait: Duration) {
-        match inspect(&dir) {
+        match inspect_run(&dir, run) {
             Ok(Seen::Exited(record)) => self.ended(run, record),
-            Ok(Seen::Alive(started)) => self.adopt(run, dir, started, why),
-            // A marker of a later release may be the job's, too.
-            Ok(Seen::Starting) | Err(InspectError::Newer { held: true, .. }) => self.starting(run, dir, why, wait),
+            Ok(Seen::Alive(started)) if self.watch_named(run, &dir, &started) => self.adopt(run, started, why),
+            // A marker that names another process, or is of a later release, may be the job's.
+            Ok(Seen::Alive(_) | Seen::Starting) | Err(InspectError::Newer { held: true, .. }) => {
+                self.starting(run, dir, why, wait);
+            }
             Ok(Seen::Claimed) => self.report(Report::Claimed { run }),
             Ok(Seen::NotStarted) => self.not_started(run, dir, why),
             Ok(Seen::Gone(started)) => self.clear(run, dir, started, None),
@@ -477,20 +483,24 @@ impl Keeper {
         }
     }
 
-    fn adopt(&mut self, run: RunId, dir: PathBuf, started: Started, why: Why) {
+    /// Watches the run by the shim that `started` names. The job may have written it: `false` if that process is not the shim of
+    /// this run, and then it must not be signalled.
+    fn watch_named(&mut self, run: RunId, dir: &Path, started: &Started) -> bool {
         let shim = Process { pid: started.shim_pid, start: started.shim_start };
-        if !self.watched.contains_key(&run) {
-            let same_boot = started.boot_id == self.boot_id;
-            match open_process(shim.pid).filter(|_| same_boot && shim.is_current()) {
-                Some(opened) => {
-                    let opened = Arc::new(opened);
-                    let watched = Watched { begun: true, reusable: false, ..Watched::new(dir, opened, shim) };
-                    self.watched.insert(run, watched);
-                }
-                // It has just gone, or somebody else holds the lock for an instant.
-                None => return self.look_later(run, dir, why, FIRST_LOOK_AGAIN),
-            }
+        if started.run != run.to_string() || started.boot_id != self.boot_id {
+            return false;
         }
+        if let Some(known) = self.watched.get(&run) {
+            return known.process == shim;
+        }
+        let Some(opened) = open_shim(shim, run).map(Arc::new) else { return false };
+        let watched = Watched { begun: true, reusable: false, ..Watched::new(dir.to_owned(), opened, shim) };
+        self.watched.insert(run, watched);
+        true
+    }
+
+    /// The run is watched, and its shim has told that its command has begun.
+    fn adopt(&mut self, run: RunId, started: Started, why: Why) {
         self.is_taken(run);
         self.report(Report::Started { run, pid: started.pid, at_ms: started.started_at_ms });
         self.term_begins(run, &started);
@@ -504,8 +514,16 @@ impl Keeper {
 
     fn not_started(&mut self, run: RunId, dir: PathBuf, why: Why) {
         // Without its directory a run that lives looks as if it never was. It must not be started a second time.
-        let is_left = || !dir.is_dir() && !Leftovers::of(&dir, None, self.group_of(run)).find().is_empty();
-        if why == Why::Begun || why != Why::Launched && is_left() {
+        let is_left = match why {
+            Why::Observed | Why::Stopping if !dir.is_dir() => {
+                let found = Leftovers::of(&dir, None, self.group_of(run)).find();
+                // It may live, as far as can be told without descriptors.
+                let Ok(found) = found else { return self.look_later(run, dir, why, LAST_LOOK_AGAIN) };
+                !found.is_empty()
+            }
+            _ => false,
+        };
+        if why == Why::Begun || is_left {
             return self.clear(run, dir, None, Some("its run directory was removed while it ran".to_owned()));
         }
         match why {
@@ -549,50 +567,13 @@ impl Keeper {
             }
         }
     }
-
-    // Clearing up after a dead shim.
-
-    fn group_of(&self, run: RunId) -> Option<PathBuf> {
-        match &self.containment {
-            Containment::Cgroup(base) => Some(base.join(run.to_string())),
-            Containment::Session => None,
-        }
-    }
-
-    /// Ends what a dead shim left, and reports the run lost when that is done. Takes a thread of its own, since
-    /// processes may take long to die.
-    fn clear(&mut self, run: RunId, dir: PathBuf, started: Option<Started>, reason: Option<String>) {
-        if !self.clearing.insert(run) {
-            return;
-        }
-        let restarted = started.as_ref().is_some_and(|started| started.boot_id != self.boot_id);
-        let error = match (reason, restarted) {
-            (Some(reason), _) => reason,
-            (None, true) => "the machine was restarted".to_owned(),
-            (None, false) => why_lost(&dir),
-        };
-        if restarted {
-            forget_script(&dir);
-            return self.mailbox.post(Request::Cleared { run, error });
-        }
-        let mut leftovers = Leftovers::of(&dir, started.as_ref(), self.group_of(run));
-        let (mailbox, dir_later) = (self.mailbox.clone(), dir.clone());
-        let work = move || {
-            if leftovers.end(|| mailbox.closed.load(Ordering::Relaxed)) {
-                forget_script(&dir);
-                mailbox.post(Request::Cleared { run, error });
-            }
-        };
-        if threads::start(format!("nexus-clear-{run}"), work).is_err() {
-            self.clearing.remove(&run);
-            self.look_later(run, dir_later, Why::Begun, LAST_LOOK_AGAIN);
-        }
-    }
 }
 
-/// Values of variables go with the run that needed them, before its end is told.
-fn forget_script(dir: &Path) {
-    let _ = std::fs::remove_file(dir.join(SCRIPT));
+/// The shim of this run, if this process is one.
+fn open_shim(process: Process, run: RunId) -> Option<OwnedFd> {
+    // The title is read with the pidfd in hand: from then on the pid cannot mean another process.
+    let opened = open_process(process.pid)?;
+    processes::is_shim_of(process, &run.to_string()).unwrap_or(false).then_some(opened)
 }
 
 fn open_process(pid: u32) -> Option<OwnedFd> {

@@ -1,6 +1,7 @@
 //! Ends what a run left behind when its shim died. Such processes are nobody's children any more: they are found
 //! by the run's cgroup, by the command's session, and by the run directory in their environment.
 
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -35,7 +36,7 @@ impl Leftovers {
         let setting = [RUN_DIR_VARIABLE.as_bytes(), b"=", dir.as_os_str().as_bytes()].concat();
         Leftovers {
             setting,
-            cgroup: started.and_then(|started| started.cgroup.clone()).or(cgroup),
+            cgroup: started.and_then(group_of).or(cgroup),
             shim_start: started.map_or(0, |started| started.shim_start),
             begun: started.map_or(0, |started| started.shim_start.max(started.started_ticks)),
             session: started.map(|started| started.pid),
@@ -50,21 +51,22 @@ impl Leftovers {
         }
     }
 
-    /// The processes that are left now.
-    pub fn find(&mut self) -> Vec<Process> {
+    /// The processes that are left now. Without an error they are all, but for what was forked meanwhile.
+    pub fn find(&mut self) -> io::Result<Vec<Process>> {
         let own = std::process::id();
-        let stats: Vec<Stat> = processes::all().into_iter().filter_map(processes::stat).collect();
+        let stats = processes::all_stats()?;
         let leader = stats.iter().find(|stat| Some(stat.process.pid) == self.session);
         let may_lead = self.shim_start..self.begun + LEADER_TICKS;
         self.session_is_known |= leader.is_some_and(|leader| may_lead.contains(&leader.process.start));
-        let grouped = self.cgroup.as_deref().map(cgroup::members).unwrap_or_default();
-        let belongs = |stat: &Stat| {
-            self.session_is_known && Some(stat.session) == self.session
-                || grouped.contains(&stat.process.pid)
-                || processes::environment_has(stat.process.pid, &self.setting)
-        };
-        let alive = stats.into_iter().filter(|stat| !stat.zombie && stat.process.pid != own);
-        alive.filter(belongs).map(|stat| stat.process).collect()
+        let grouped = self.cgroup.as_deref().map(cgroup::members).transpose()?.unwrap_or_default();
+        let mut found = Vec::new();
+        for Stat { process, session, .. } in stats.into_iter().filter(|stat| !stat.zombie && stat.process.pid != own) {
+            let is_known = self.session_is_known && Some(session) == self.session || grouped.contains(&process.pid);
+            if is_known || processes::environment_has(process.pid, &self.setting)? {
+                found.push(process);
+            }
+        }
+        Ok(found)
     }
 
     /// Kills them without grace, since nobody is left to keep one, until none is left or `give_up` says so. Returns
@@ -73,12 +75,16 @@ impl Leftovers {
         loop {
             self.kill_group();
             let found = self.find();
-            if found.is_empty() {
+            if found.as_ref().is_ok_and(Vec::is_empty) {
                 break;
             }
             if give_up() {
                 return false;
             }
+            let Ok(found) = found else {
+                std::thread::sleep(LOOK_AGAIN);
+                continue;
+            };
             for process in &found {
                 process.signal(libc::SIGKILL);
             }
@@ -97,6 +103,11 @@ impl Leftovers {
         }
         !group.exists()
     }
+}
+
+/// The group that the run's shim made, which has the name of the run: a job may have written that of another run.
+fn group_of(started: &Started) -> Option<PathBuf> {
+    started.cgroup.clone().filter(|group| group.file_name().is_some_and(|name| *name == *started.run))
 }
 
 /// Waits until each has ended, or for a while.
@@ -118,6 +129,9 @@ fn wait_for_any(processes: &[Process]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::alone::without_descriptors;
+    use crate::subreaper::Subreaper;
+    use std::cell::Cell;
     use std::process::Command;
 
     /// Of a shim that is as old as the machine.
@@ -131,6 +145,7 @@ mod tests {
             pid,
             started_at_ms: 0,
             started_ticks,
+            grace_ms: None,
             cgroup: None,
             terminal: None,
             screen: None,
@@ -144,10 +159,25 @@ mod tests {
             std::thread::yield_now();
         }
         let of = |ticks| Leftovers::of(Path::new("/leftovers/none"), Some(&started(leader.id(), ticks)), None);
-        assert_eq!(of(1).find(), [], "it is much younger than the run");
-        assert_eq!(of(processes::ticks()).find().len(), 1);
+        assert_eq!(of(1).find().unwrap(), [], "it is much younger than the run");
+        assert_eq!(of(processes::ticks()).find().unwrap().len(), 1);
         assert!(of(processes::ticks()).end(|| false));
         assert!(!leader.wait().unwrap().success());
+    }
+
+    #[test]
+    fn without_descriptors_nobody_is_known_to_be_gone() {
+        let own = processes::stat(std::process::id()).unwrap().process;
+        let group = Path::new("/proc/self/no-group").to_owned();
+        let mut leftovers = Leftovers::of(Path::new("/leftovers/none"), None, Some(group));
+        assert_eq!(leftovers.find().unwrap(), [], "with descriptors");
+        without_descriptors("leftovers::tests::without_descriptors_nobody_is_known_to_be_gone", || {
+            assert!(leftovers.find().is_err() && processes::all().is_err() && processes::try_stat(1).is_err());
+            assert!(processes::descendants(own.pid).is_err() && Subreaper::new(own).is_alone().is_err());
+            assert!(cgroup::members(Path::new("/proc/self")).is_err());
+            let looks = Cell::new(0);
+            assert!(!leftovers.end(|| looks.replace(looks.get() + 1) == 1), "it gives up at the second look");
+        });
     }
 
     #[test]

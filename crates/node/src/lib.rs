@@ -8,6 +8,8 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make and read what they like"))]
 
+#[cfg(test)]
+mod alone;
 pub mod carriage;
 pub mod cgroup;
 mod deadline;
@@ -44,6 +46,7 @@ pub mod slurm;
 pub mod socket_folder;
 pub mod socket_watch;
 pub mod sockets;
+mod subreaper;
 pub mod system_file;
 pub mod threads;
 mod tidy;

@@ -100,7 +100,7 @@ fn between<'a>(bytes: &'a [u8], mark: &str) -> Option<&'a [u8]> {
 
 fn end_session(child: &mut Child) {
     let own = child.id();
-    let session = processes::all().into_iter().filter_map(processes::stat).filter(|stat| stat.session == own);
+    let session = processes::all_stats().unwrap_or_default().into_iter().filter(|stat| stat.session == own);
     for stat in session {
         stat.process.signal(libc::SIGKILL);
     }

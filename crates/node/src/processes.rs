@@ -76,10 +76,27 @@ fn started_at(started_at_ms: i64, started_ticks: u64, now_ms: i64, now_ticks: u6
     if is_set && started_ticks > 0 { now_ms - ran_ms } else { started_at_ms }
 }
 
-/// The stat of a process, zombies included.
+/// The stat of a process, zombies included. None where it is gone, or cannot be read.
 pub fn stat(pid: u32) -> Option<Stat> {
-    let text = system_file::read(format!("/proc/{pid}/stat")).ok()?;
-    parse_stat(pid, &text)
+    try_stat(pid).ok().flatten()
+}
+
+/// The stat of a process, zombies included. None where it is gone: whoever must know that no process is left needs an error told
+/// apart from that, such as EMFILE.
+pub fn try_stat(pid: u32) -> io::Result<Option<Stat>> {
+    let text = unless_gone(system_file::read(format!("/proc/{pid}/stat")))?;
+    let parsed = text.map(|text| parse_stat(pid, &text).ok_or_else(|| io::Error::other("unknown format of stat")));
+    parsed.transpose()
+}
+
+/// What was read of a process, none if the process is gone.
+fn unless_gone<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        // ESRCH: it went after the file was opened.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn parse_stat(pid: u32, text: &[u8]) -> Option<Stat> {
@@ -107,10 +124,11 @@ pub fn is_stopped(process: Process) -> bool {
 }
 
 /// Whether the process says of itself that it is the shim of this run, as a shim does before it begins one.
-pub fn is_shim_of(process: Process, run: &str) -> bool {
-    let title = system_file::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
+pub fn is_shim_of(process: Process, run: &str) -> io::Result<bool> {
+    let title = unless_gone(system_file::read(format!("/proc/{}/cmdline", process.pid)))?.unwrap_or_default();
     let title = title.split(|byte| *byte == 0).next().unwrap_or_default();
-    title == format!("nexus: job {run}").as_bytes() && process.is_current()
+    let is_current = || Ok(try_stat(process.pid)?.is_some_and(|now| now.process == process));
+    if title == format!("nexus: job {run}").as_bytes() { is_current() } else { Ok(false) }
 }
 
 /// How a process ended that its parent has not collected.
@@ -125,47 +143,81 @@ pub fn left_with(pid: u32, parent: u32) -> Option<ExitStatus> {
 }
 
 /// Every process there is.
-pub fn all() -> Vec<u32> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+pub fn all() -> io::Result<Vec<u32>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        found.extend(entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()));
+    }
+    Ok(found)
+}
+
+/// The stat of every process that this user may see.
+pub fn all_stats() -> io::Result<Vec<Stat>> {
+    all()?.into_iter().filter_map(|pid| visible_stat(pid).transpose()).collect()
+}
+
+/// None for a process of another user as well, where `/proc` is mounted with hidepid.
+fn visible_stat(pid: u32) -> io::Result<Option<Stat>> {
+    match try_stat(pid) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
+        stat => stat,
+    }
 }
 
 /// All that descend from `root`, without itself and without zombies. Not a snapshot: what is forked
 /// meanwhile may be missing, so whoever wants all of them dead asks again.
-pub fn descendants(root: u32) -> Vec<Process> {
-    if Path::new("/proc/thread-self/children").exists() { by_children(root) } else { by_parents(root) }
+pub fn descendants(root: u32) -> io::Result<Vec<Process>> {
+    if lists_children() { by_children(root) } else { by_parents(root) }
 }
 
-fn by_children(root: u32) -> Vec<Process> {
+/// The children of a process, zombies included. A process in it is missing only if it became a child during the call, or if another
+/// child was collected meanwhile.
+pub fn children(pid: u32) -> io::Result<Vec<u32>> {
+    if lists_children() {
+        return listed_children(pid);
+    }
+    Ok(all_stats()?.into_iter().filter(|stat| stat.parent == pid).map(|stat| stat.process.pid).collect())
+}
+
+/// Only kernels with CONFIG_PROC_CHILDREN do.
+fn lists_children() -> bool {
+    Path::new("/proc/thread-self/children").exists()
+}
+
+fn by_children(root: u32) -> io::Result<Vec<Process>> {
     let mut found = Vec::new();
     let mut seen = HashSet::from([root]);
     let mut ask = vec![root];
     while let Some(pid) = ask.pop() {
-        for child in children(pid) {
+        for child in listed_children(pid)? {
             if !seen.insert(child) {
                 continue;
             }
-            ask.push(child);
-            if let Some(stat) = stat(child).filter(|stat| !stat.zombie) {
+            // A zombie has no children: they went to the next subreaper with its end.
+            if let Some(stat) = visible_stat(child)?.filter(|stat| !stat.zombie) {
+                ask.push(child);
                 found.push(stat.process);
             }
         }
     }
-    found
+    Ok(found)
 }
 
 /// Children belong to the thread that made them.
-fn children(pid: u32) -> Vec<u32> {
-    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    let lists = threads.flatten().filter_map(|thread| system_file::read_text(thread.path().join("children")).ok());
-    lists
-        .flat_map(|list| list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
-        .collect()
+fn listed_children(pid: u32) -> io::Result<Vec<u32>> {
+    let mut children = Vec::new();
+    let Some(threads) = unless_gone(fs::read_dir(format!("/proc/{pid}/task")))? else { return Ok(children) };
+    for thread in threads {
+        let Some(thread) = unless_gone(thread)? else { continue };
+        let list = unless_gone(system_file::read_text(thread.path().join("children")))?.unwrap_or_default();
+        children.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+    }
+    Ok(children)
 }
 
 /// For kernels without `children` files.
-fn by_parents(root: u32) -> Vec<Process> {
-    let mut rest: Vec<Stat> = all().into_iter().filter_map(stat).collect();
+fn by_parents(root: u32) -> io::Result<Vec<Process>> {
+    let mut rest = all_stats()?;
     let mut family = HashSet::from([root]);
     let mut found = Vec::new();
     loop {
@@ -178,7 +230,7 @@ fn by_parents(root: u32) -> Vec<Process> {
             !belongs
         });
         if family.len() == before {
-            return found;
+            return Ok(found);
         }
     }
 }
@@ -191,10 +243,13 @@ pub fn handles(pid: u32, signal: i32) -> bool {
     (1..=64).contains(&signal) && bits & (1 << (signal - 1)) != 0
 }
 
-/// Whether a process was started with exactly this `NAME=value`.
-pub fn environment_has(pid: u32, setting: &[u8]) -> bool {
-    system_file::read(format!("/proc/{pid}/environ"))
-        .is_ok_and(|bytes| bytes.split(|byte| *byte == 0).any(|one| one == setting))
+/// Whether a process was started with exactly this `NAME=value`, as far as this user may know.
+pub fn environment_has(pid: u32, setting: &[u8]) -> io::Result<bool> {
+    let read = match unless_gone(system_file::read(format!("/proc/{pid}/environ"))) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
+        read => read?,
+    };
+    Ok(read.is_some_and(|bytes| bytes.split(|byte| *byte == 0).any(|one| one == setting)))
 }
 
 /// The value of a variable that a process was started with.
@@ -250,12 +305,12 @@ mod tests {
         io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut byte).unwrap();
         let root = std::process::id();
         for walk in [by_children, by_parents, descendants] {
-            let found = walk(root);
+            let found = walk(root).unwrap();
             let own: Vec<_> = found.iter().filter(|one| one.pid == shell.id()).collect();
             assert_eq!(own.len(), 1, "{found:?}");
             assert!(found.iter().any(|one| stat(one.pid).is_some_and(|stat| stat.parent == shell.id())), "{found:?}");
         }
-        for process in descendants(shell.id()) {
+        for process in descendants(shell.id()).unwrap() {
             assert!(process.signal(libc::SIGKILL));
         }
         shell.wait().unwrap();

@@ -3,7 +3,7 @@
 //! private groups), for the file and for every folder and link that leads to it:
 //!
 //! - it belongs to this user or to root;
-//! - others cannot write to it, nor can a group that has other members, nor anybody else by an access list;
+//! - others cannot write to it, nor can a group other than the private group of one of both, nor anybody else by an access list;
 //! - a folder that others can write to is fine where it is sticky (`/tmp`): nobody renames another's file there.
 //!
 //! The path is followed one name at a time, each relative to the open folder before it (`O_PATH`, `O_NOFOLLOW`), so that
@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::LazyLock;
 
 use nexus_api::command::quote;
@@ -32,6 +32,9 @@ const MOST_LINKS: usize = 40;
 
 /// A file whose name was given to a link between the look and the opening is looked for again.
 const MOST_LOOKS: usize = 8;
+
+/// The most that an extended attribute has, xattr(7).
+const MAX_ATTRIBUTE_BYTES: usize = 64 << 10;
 
 /// Members of a group that a sentence names.
 const NAMED_MEMBERS: usize = 3;
@@ -76,11 +79,13 @@ pub enum Stranger {
     /// The owner has no number in this user namespace.
     UnknownOwner,
     Everybody,
-    /// A group that has other members, or whose members cannot be known.
+    /// A group that has or may have other members: no user private group, or one whose members cannot be known.
     Group(u32),
     /// By an access list.
     UserOfList(u32),
     GroupOfList(u32),
+    /// There is an access list that is not understood, or that cannot be read.
+    UnknownList,
 }
 
 /// A file that is not obeyed: which path lets whom write.
@@ -149,6 +154,11 @@ impl fmt::Display for Untrusted {
             Stranger::GroupOfList(gid) => {
                 let by = format!("an access list lets {} write to", group_words(*gid));
                 write!(out, "{}; {check}setfacl -b {typed}", of(&by))
+            }
+            // Without the group's write permission a POSIX list gives none to anybody, and an NFSv4 list none that is not looked at.
+            Stranger::UnknownList => {
+                let by = "others may write, by an access list that cannot be read, to";
+                write!(out, "{}; {check}chmod g-w {typed}", of(by))
             }
         }
     }
@@ -264,9 +274,11 @@ fn find(path: &Path, writers: &Writers) -> Result<Place, OpenError> {
     Err(OpenError::Io(io::Error::other("it is a folder")))
 }
 
-/// Its names, the first one last.
+/// The path's names in reverse order. `Path::components` keeps a leading `.`, as in a link to `./../file`: it names the folder that
+/// is open already, and a second entry for that folder would swallow the `..` behind it.
 fn names_of(path: &Path) -> Vec<OsString> {
-    path.components().rev().map(|part| part.as_os_str().to_os_string()).collect()
+    let names = path.components().rev().filter(|part| *part != Component::CurDir);
+    names.map(|part| part.as_os_str().to_os_string()).collect()
 }
 
 fn is_plain(about: &Stat) -> Result<(), OpenError> {
@@ -287,7 +299,7 @@ fn refuse_stranger(
     // Mode bits of the group are the upper bound of an access list: without them it lets nobody write.
     let list = match kind != Kind::Link && about.st_mode & 0o020 != 0 {
         true => access_list(opened),
-        false => None,
+        false => List::None,
     };
     let facts = Facts { uid: about.st_uid, gid: about.st_gid, mode: about.st_mode, list, unmapped: *UNMAPPED_OWNER };
     match facts.stranger(kind, writers, &group_of) {
@@ -301,8 +313,7 @@ struct Facts {
     uid: u32,
     gid: u32,
     mode: u32,
-    /// POSIX access list, where there is one.
-    list: Option<AccessList>,
+    list: List,
     /// The number that stands for every owner without one in this user namespace.
     unmapped: Option<Unmapped>,
 }
@@ -329,20 +340,35 @@ impl Facts {
             return None;
         }
         match &self.list {
-            None => is_of_strangers(self.gid, writers, groups).then_some(Stranger::Group(self.gid)),
-            Some(list) => list.stranger(self.gid, writers, groups),
+            List::None => is_of_strangers(self.gid, writers, groups).then_some(Stranger::Group(self.gid)),
+            List::Posix(list) => list.stranger(self.gid, writers, groups),
+            List::Unknown => Some(Stranger::UnknownList),
         }
     }
 }
 
-/// Whether a group has members that may not write. A group without any known member counts as one: the user database
-/// may be one that cannot be listed.
+/// Whether a group may have members that may not write. A list of members proves little: a user database such as LDAP or sssd names
+/// nobody whose primary group it is, unless it can be enumerated. So the group must be a user private group as well, as useradd(8)
+/// makes one for each user.
 fn is_of_strangers(gid: u32, writers: &Writers, groups: &dyn Fn(u32) -> Option<Group>) -> bool {
     if writers.shared_with.as_ref().is_some_and(|shared| shared.gid == gid) {
         return false;
     }
     let Some(group) = groups(gid) else { return true };
-    group.members.is_empty() || !group.members.iter().all(|member| member.uid.is_some_and(|uid| writers.may(uid)))
+    let is_private = group.private_of.is_some_and(|uid| uid == 0 || uid == writers.user);
+    !is_private
+        || group.members.is_empty()
+        || !group.members.iter().all(|member| member.uid.is_some_and(|uid| writers.may(uid)))
+}
+
+/// What a file's access list says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum List {
+    /// The mode is all there is.
+    None,
+    Posix(AccessList),
+    /// There may be one, and who can write by it is not known.
+    Unknown,
 }
 
 /// Who can write by a POSIX access list (acl(5)), the mask applied.
@@ -389,14 +415,30 @@ impl AccessList {
     }
 }
 
-/// None where there is none, or the file system has none.
-fn access_list(opened: BorrowedFd) -> Option<AccessList> {
+fn access_list(opened: BorrowedFd) -> List {
     // What was opened with O_PATH answers by this name alone.
     let name = format!("/proc/self/fd/{}", opened.as_raw_fd());
-    // 64 KiB is the most that an attribute has.
-    let mut room = vec![0u8; 64 << 10];
-    let length = getxattr(&name, "system.posix_acl_access", &mut room[..]).ok()?;
-    AccessList::parse(&room[..length])
+    let attribute = |attribute: &str| {
+        let mut room = vec![0u8; MAX_ATTRIBUTE_BYTES];
+        let length = getxattr(&name, attribute, &mut room[..])?;
+        room.truncate(length);
+        Ok(room)
+    };
+    list_of(attribute("system.posix_acl_access"), || attribute("system.nfs4_acl"))
+}
+
+/// Only an answer that says so means that there is no list. A file system without POSIX lists (EOPNOTSUPP) may have those of NFSv4,
+/// which are not read here: an NFS client has one for each file where the server has lists at all.
+fn list_of(posix: Result<Vec<u8>, Errno>, nfs4: impl FnOnce() -> Result<Vec<u8>, Errno>) -> List {
+    match posix {
+        Ok(bytes) => AccessList::parse(&bytes).map_or(List::Unknown, List::Posix),
+        Err(Errno::NODATA) => List::None,
+        Err(Errno::OPNOTSUPP) => match nfs4() {
+            Err(Errno::NODATA | Errno::OPNOTSUPP) => List::None,
+            Ok(_) | Err(_) => List::Unknown,
+        },
+        Err(_) => List::Unknown,
+    }
 }
 
 /// Owners without a number in this user namespace.

@@ -52,6 +52,7 @@ pub struct RunTerms {
     #[serde(with = "as_text")]
     pub run: RunId,
     pub time_limit_ms: Option<u64>,
+    /// By the configuration of now. The node prefers what the shim says.
     pub grace_ms: u64,
 }
 
@@ -128,10 +129,10 @@ pub(crate) enum Request {
     Emptied {
         run: RunId,
     },
-    /// The end of such a run is recorded, and its shim is gone.
+    /// The end of such a run is recorded, and its shim is gone; without a record that was not to be done.
     Replaced {
         run: RunId,
-        record: Box<ExitRecord>,
+        record: Option<Box<ExitRecord>>,
     },
     /// All that a lost run had left is ended.
     Cleared {

@@ -72,8 +72,8 @@ be started.
 - **env_file**: `--env` goes over `--env-file` goes over this file goes over the submitter's environment. It is read \
 when a job starts; a job whose file is missing or wrong fails with start-error and its name.
 - **Who can write to it.** Configuration is refused where another user can write to it, and so are the files that it \
-names under `file` of `[models]`, `env_file` and `jobs_file`: by their own mode, by a group that has other members, by an access \
-list, or by a folder or a link on the way to them. They belong to you or to root. Folders like `/tmp`, which are sticky, are fine \
+names under `file` of `[models]`, `env_file` and `jobs_file`: by their own mode, by a group (other than the user private group of \
+you or root: same name, no other members), by an access list, or by a folder or a link on the way to them. They belong to you or to root. Folders like `/tmp`, which are sticky, are fine \
 on the way. The message names the path, who can write, and the command that ends it. The first start of a version that looks, in a home of an \
 older one, reads `config.toml` and the file of models once more, with a warning; a file `strict-files` in the home says that this is over.
 - **nofile**, **memlock**: a number that the machine does not allow is a start-error; `unlimited` is all that it allows.

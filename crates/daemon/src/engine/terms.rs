@@ -14,6 +14,7 @@ impl Engine {
         let row = self.store.job_row(run.job).ok().flatten()?;
         let in_milliseconds = |seconds: u64| seconds.saturating_mul(1000);
         let request = &row.spec.request;
+        // The shim may have been started with another one, which its run directory says.
         let usual_grace = self.specs.config.grace.as_millis() as u64;
         Some(RunTerms {
             run,

@@ -28,7 +28,7 @@ pub async fn list(State(app): State<Shared>) -> Result<Json<Vec<Screen>>, Failed
 
 fn look(own: Option<ScreenSession>, runs: Vec<(String, PathBuf)>) -> Vec<Screen> {
     let of_run = |(id, dir): (String, PathBuf)| match inspect(&dir) {
-        Ok(Seen::Alive(started)) => Some((Some(id), started.screen?)),
+        Ok(Seen::Alive(started)) => Some((Some(id), *started.screen?)),
         _ => None,
     };
     let found: Vec<_> = own.map(|own| (None, own)).into_iter().chain(runs.into_iter().filter_map(of_run)).collect();

@@ -73,6 +73,8 @@ impl Keeper {
         match watched.handed {
             Some(Handed { spec, .. }) => {
                 self.unsettled.remove(&run);
+                // Another shim begins the run anew.
+                self.terms.remove(&run);
                 self.launch_again(run, Launching { spec, launches: 1, stop: !watched.reusable, begun: false });
             }
             None => self.settle(run, watched.dir, if watched.begun { Why::Begun } else { Why::Launched }),

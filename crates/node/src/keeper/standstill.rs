@@ -13,24 +13,20 @@
 //! killed only while the kernel says that it is stopped (state T or t). The shim holds the locks of the GPUs, so it goes after
 //! the last process of the run, and the end is reported after both.
 
-use std::io;
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use nexus_api::run_dir::{Cause, EXIT, EXIT_PART, ExitRecord, ExitStatus, FORMAT, RunSpec, Started};
+use nexus_api::run_dir::{Cause, ExitRecord, ExitStatus, RunSpec, Started};
 use nexus_core::ids::RunId;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::{FIRST_LOOK_AGAIN, Keeper, LAST_LOOK_AGAIN, Watched, Why, open_process};
-use crate::gpu::locks;
-use crate::leftovers::Leftovers;
-use crate::processes::{self, Process};
-use crate::run_file;
+use super::emptying::Standstill;
+use super::{FIRST_LOOK_AGAIN, Keeper, LAST_LOOK_AGAIN, Watched, Why, open_shim};
+use crate::inspect::shim_that_holds;
+use crate::processes;
+use crate::subreaper::Subreaper;
 use crate::threads;
-use crate::words::{Mailbox, Report, Request, RunTerms};
+use crate::words::{Report, Request, RunTerms};
 
 /// A shim ends its run right at the time limit. One that is stopped is continued this much later.
 const WAKE_AFTER: Duration = Duration::from_secs(1);
@@ -38,17 +34,42 @@ const WAKE_AFTER: Duration = Duration::from_secs(1);
 /// Between two looks at a shim that is overdue and not stopped.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// How long a cgroup may take to become empty once all of its processes are killed. One that is left is harmless.
-const GROUP_PATIENCE: Duration = Duration::from_secs(5);
-
-/// The grace of a run whose terms the service has not told: it tells them with every request to observe.
+/// The grace of a run of which nobody has told it: the service does with every request to observe, if it can read its database.
 const UNKNOWN_GRACE: Duration = Duration::from_secs(60);
+
+/// How long a run has from the request to end to KILL, and who says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grace {
+    /// The shim's own: told with the run, and the same for its life.
+    OfShim(Duration),
+    /// Told by the service, from its configuration of now. The shim may have been told a longer one.
+    Told(Duration),
+    Unknown,
+}
+
+impl Grace {
+    fn duration(self) -> Duration {
+        match self {
+            Grace::OfShim(grace) | Grace::Told(grace) => grace,
+            Grace::Unknown => UNKNOWN_GRACE,
+        }
+    }
+
+    /// What the shim says counts. Of what the service says the longest does: a shorter one may be of a later configuration.
+    fn or_told(self, told: Duration) -> Grace {
+        match self {
+            Grace::OfShim(_) => self,
+            Grace::Told(before) => Grace::Told(before.max(told)),
+            Grace::Unknown => Grace::Told(told),
+        }
+    }
+}
 
 /// When a run is to end, and what was done about it so far.
 #[derive(Clone, Debug)]
 pub(super) struct Term {
     limit: Option<Duration>,
-    grace: Duration,
+    grace: Grace,
     /// See [`NodeConfig::shim_patience`](crate::NodeConfig::shim_patience).
     patience: Duration,
     began: Option<Instant>,
@@ -86,19 +107,20 @@ pub(super) enum Step {
 impl Term {
     pub fn of(spec: &RunSpec, patience: Duration) -> Term {
         let milliseconds = Duration::from_millis;
-        let term = Term::new(spec.time_limit_ms.map(milliseconds), milliseconds(spec.grace_ms), patience);
+        let grace = Grace::OfShim(milliseconds(spec.grace_ms));
+        let term = Term::new(spec.time_limit_ms.map(milliseconds), grace, patience);
         // A shim may be stopped before it has told when the command began.
         Term { began: Some(Instant::now()), ..term }
     }
 
-    fn new(limit: Option<Duration>, grace: Duration, patience: Duration) -> Term {
+    fn new(limit: Option<Duration>, grace: Grace, patience: Duration) -> Term {
         let (began, asked_at, not_before) = (None, None, None);
         Term { limit, grace, patience, began, asked_at, is_woken: false, not_before, stage: Stage::Running }
     }
 
     /// From the request, or the time limit, until the processes of the run are killed here.
     fn forced_after(&self) -> Duration {
-        self.grace.saturating_add(self.patience)
+        self.grace.duration().saturating_add(self.patience)
     }
 
     fn limit_at(&self) -> Option<Instant> {
@@ -146,7 +168,10 @@ impl Term {
         let asked_until = self.asked_at.and_then(|at| at.checked_add(self.forced_after()));
         let asked_in_vain = asked_until.is_some_and(|until| until <= now);
         let step = match self.stage {
-            Stage::Running if asked_in_vain => Some(Step::Empty),
+            // A shim that is not stopped keeps a grace that is not known here.
+            Stage::Running if asked_in_vain => {
+                (is_stopped || matches!(self.grace, Grace::OfShim(_))).then_some(Step::Empty)
+            }
             Stage::Running if !self.is_woken => {
                 self.is_woken = true;
                 is_stopped.then_some(Step::Wake)
@@ -166,6 +191,14 @@ impl Term {
     }
 }
 
+impl Watched {
+    /// Whether its shim was handed the run and certainly has not begun it: the shim is stopped, and has no process. A shim that is
+    /// merely slow may have begun the run a moment ago, and told nobody so far.
+    fn is_idle(&self, is_stopped: bool) -> bool {
+        self.handed.is_some() && is_stopped && Subreaper::new(self.process).is_alone().unwrap_or(false)
+    }
+}
+
 impl Keeper {
     /// The service says when runs are to end that this node has not started, or that they are to end at another time.
     pub(super) fn know_terms(&mut self, runs: Vec<RunTerms>) {
@@ -176,7 +209,8 @@ impl Keeper {
             let limit = time_limit_ms.map(Duration::from_millis);
             let term = self.term(run);
             term.is_woken &= term.limit == limit;
-            (term.limit, term.grace) = (limit, Duration::from_millis(grace_ms));
+            term.limit = limit;
+            term.grace = term.grace.or_told(Duration::from_millis(grace_ms));
             term.began.get_or_insert_with(Instant::now);
         }
         let Keeper { watched, unsettled, launching, terms, .. } = self;
@@ -191,6 +225,10 @@ impl Keeper {
         let began = now.checked_sub(Duration::from_millis(lasted.saturating_mul(10))).unwrap_or(now);
         let term = self.term(run);
         term.began = Some(term.began.map_or(began, |known| known.min(began)));
+        // Of a run that this node has launched the grace is known from its spec.
+        if let (false, Some(grace_ms)) = (matches!(term.grace, Grace::OfShim(_)), started.grace_ms) {
+            term.grace = Grace::OfShim(Duration::from_millis(grace_ms));
+        }
     }
 
     /// Its end was asked for.
@@ -221,16 +259,17 @@ impl Keeper {
 
     fn term(&mut self, run: RunId) -> &mut Term {
         let patience = self.config.shim_patience;
-        self.terms.entry(run).or_insert_with(|| Term::new(None, UNKNOWN_GRACE, patience))
+        self.terms.entry(run).or_insert_with(|| Term::new(None, Grace::Unknown, patience))
     }
 
-    /// A shim has the lock, and `started` does not say who it is. Where its job has stopped it before it could, or has put
+    /// A shim has the lock, and `started` does not say who it is, or names a process that is not the shim. Where its job has stopped it before it could, or has put
     /// something else in the place of `started`, it is watched all the same: its run can be ended then. `wait` is what was
     /// waited since the last look: a shim that is on its way says who it is before that is [`LAST_LOOK_AGAIN`].
     pub(super) fn starting(&mut self, run: RunId, dir: PathBuf, why: Why, wait: Duration) {
         let is_late = wait >= LAST_LOOK_AGAIN;
         if !self.watched.contains_key(&run)
-            && let Some((process, shim)) = shim_that_holds(&dir, run)
+            && let Some(process) = shim_that_holds(&dir, run)
+            && let Some(shim) = open_shim(process, run)
             && (is_late || processes::is_stopped(process))
         {
             let shim = Arc::new(shim);
@@ -252,19 +291,29 @@ impl Keeper {
         let due: Vec<RunId> = self.terms.iter().filter(|(_, term)| is_due(term)).map(|(run, _)| *run).collect();
         for run in due {
             let Some(watched) = self.watched.get(&run).filter(|watched| !watched.ended) else {
-                // Nobody watches it: it is looked for, or over.
-                self.terms.remove(&run);
+                self.postpone(run, now);
                 continue;
             };
             let is_stopped = processes::is_stopped(watched.process);
             let Some(step) = self.terms.get_mut(&run).and_then(|term| term.step(now, is_stopped)) else { continue };
             match step {
                 Step::Wake => drop(processes::send_signal(&watched.shim, libc::SIGCONT)),
-                // It has not begun: whoever is to start it instead is found when this shim is gone.
-                Step::Empty if watched.handed.is_some() => drop(processes::send_signal(&watched.shim, libc::SIGKILL)),
+                // The run has not begun: the end of this shim tells who is to start it instead.
+                Step::Empty if watched.is_idle(is_stopped) => {
+                    let _ = processes::send_signal(&watched.shim, libc::SIGKILL);
+                }
                 Step::Empty => self.empty(run),
                 Step::Replace => self.replace(run),
             }
+        }
+    }
+
+    /// The run is due and its shim is not known yet: the shim is looked for. A run that nobody looks for is over.
+    fn postpone(&mut self, run: RunId, now: Instant) {
+        let is_on_its_way = self.launching.contains_key(&run) || self.unsettled.contains_key(&run);
+        match self.terms.get_mut(&run).filter(|_| is_on_its_way) {
+            Some(term) => term.not_before = now.checked_add(LOOK_AGAIN),
+            None => drop(self.terms.remove(&run)),
         }
     }
 
@@ -291,11 +340,19 @@ impl Keeper {
         let Some(still) = self.standstill(run) else { return };
         let mailbox = self.mailbox.clone();
         let work = move || {
-            if let Some(record) = still.replace(&mailbox) {
-                mailbox.post(Request::Replaced { run, record: Box::new(record) });
-            }
+            let record = still.replace(&mailbox).map(Box::new);
+            mailbox.post(Request::Replaced { run, record });
         };
         self.spawn_for(run, "replace", work);
+    }
+
+    /// Without a record its shim has ended, or lives and was not replaced: that is tried again.
+    pub(super) fn replaced(&mut self, run: RunId, record: Option<ExitRecord>) {
+        match record {
+            Some(record) => self.ended(run, record),
+            None if self.watched.contains_key(&run) => self.term(run).stage = Stage::Emptied { since: Instant::now() },
+            None => {}
+        }
     }
 
     fn spawn_for(&mut self, run: RunId, what: &str, work: impl FnOnce() + Send + 'static) {
@@ -319,126 +376,13 @@ impl Keeper {
     }
 }
 
-/// The shim that has the lock of a run directory, by the kernel's list of locks.
-fn shim_that_holds(dir: &Path, run: RunId) -> Option<(Process, OwnedFd)> {
-    let process = processes::stat(locks::holder(dir)?)?.process;
-    let shim = open_process(process.pid)?;
-    processes::is_shim_of(process, &run.to_string()).then_some((process, shim))
-}
-
-/// A run whose shim stands still, for a thread that ends it.
-struct Standstill {
-    run: RunId,
-    dir: PathBuf,
-    shim: Arc<OwnedFd>,
-    process: Process,
-    started: Option<Started>,
-    group: Option<PathBuf>,
-    cause: Cause,
-}
-
-impl Standstill {
-    /// All that descends from the shim, which inherits every orphan, and what else is known as the run's.
-    fn find(&self, leftovers: &mut Leftovers) -> Vec<Process> {
-        let mut found = leftovers.find();
-        found.retain(|process| *process != self.process);
-        // A run directory that the job has written may name another process as its shim.
-        if processes::is_shim_of(self.process, &self.run.to_string()) {
-            let descendants = processes::descendants(self.process.pid);
-            found.extend(descendants.into_iter().filter(|process| *process != self.process));
-        }
-        found
-    }
-
-    fn leftovers(&self) -> Leftovers {
-        Leftovers::of(&self.dir, self.started.as_ref(), self.group.clone())
-    }
-
-    /// Whether none is left, or the shim itself has ended: then the keeper finds out what became of the run.
-    fn empty(&self, mailbox: &Mailbox) -> bool {
-        let mut leftovers = self.leftovers();
-        loop {
-            leftovers.kill_group();
-            let found = self.find(&mut leftovers);
-            if found.is_empty() {
-                return true;
-            }
-            for process in &found {
-                process.signal(libc::SIGKILL);
-            }
-            if self.is_over(Duration::from_millis(100)) || mailbox.closed.load(Ordering::Relaxed) {
-                return false;
-            }
-        }
-    }
-
-    /// The record that stands for the shim's own; none where the shim has ended before.
-    fn replace(&self, mailbox: &Mailbox) -> Option<ExitRecord> {
-        let is_shim = processes::is_shim_of(self.process, &self.run.to_string());
-        if !is_shim || !self.empty(mailbox) || self.is_over(Duration::ZERO) {
-            return None;
-        }
-        let record = self.record();
-        // Before the shim goes: who looks later must find how it ended. Without it the run counts as lost.
-        let _ = write_record(&self.dir, &record);
-        processes::send_signal(&self.shim, libc::SIGKILL).ok()?;
-        // It gives the locks of its GPUs back with its last breath.
-        while !self.is_over(Duration::from_secs(1)) {
-            if mailbox.closed.load(Ordering::Relaxed) {
-                return None;
-            }
-        }
-        self.remove_group();
-        super::forget_script(&self.dir);
-        Some(record)
-    }
-
-    /// Killed processes stay in their group until they are collected, which the shim cannot do any more.
-    fn remove_group(&self) {
-        let leftovers = self.leftovers();
-        let until = Instant::now() + GROUP_PATIENCE;
-        while !leftovers.remove_group() && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    /// Waits this long for the end of the shim.
-    fn is_over(&self, wait: Duration) -> bool {
-        let wait = Timespec::try_from(wait).ok();
-        poll(&mut [PollFd::new(&self.shim, PollFlags::IN)], wait.as_ref()) == Ok(1)
-    }
-
-    fn record(&self) -> ExitRecord {
-        let started = self.started.as_ref();
-        let status = started.and_then(|started| processes::left_with(started.pid, self.process.pid));
-        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64;
-        // The shim lives, so it began on this boot.
-        let began = |started: &Started| processes::started_by_now(started.started_at_ms, started.started_ticks, now_ms);
-        ExitRecord {
-            format: FORMAT,
-            run: self.run.to_string(),
-            status: status.unwrap_or(ExitStatus::Signaled { signal: libc::SIGKILL }),
-            cause: self.cause,
-            pid: started.map(|started| started.pid),
-            started_at_ms: started.map(began),
-            ended_at_ms: now_ms,
-            lost_output_bytes: 0,
-            oom: None,
-            found: Default::default(),
-        }
-    }
-}
-
-fn write_record(dir: &Path, record: &ExitRecord) -> io::Result<()> {
-    run_file::write_whole(&dir.join(EXIT), &dir.join(EXIT_PART), &serde_json::to_vec(record)?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn term(limit: Option<u64>) -> Term {
-        Term::new(limit.map(Duration::from_secs), Duration::from_secs(10), Duration::from_secs(5))
+        let grace = Grace::OfShim(Duration::from_secs(10));
+        Term::new(limit.map(Duration::from_secs), grace, Duration::from_secs(5))
     }
 
     /// Seconds after the begin at which each step is taken, looking whenever it is due.
@@ -473,6 +417,23 @@ mod tests {
     }
 
     #[test]
+    fn a_shim_whose_grace_is_not_known_is_left_to_keep_it() {
+        let begin = Instant::now();
+        let told = Grace::Unknown.or_told(Duration::from_secs(30)).or_told(Duration::from_secs(10));
+        assert_eq!(told, Grace::Told(Duration::from_secs(30)), "the configuration changed meanwhile");
+        for (grace, stops_at, first) in
+            [(told, 0, 35), (told, 500, 500), (Grace::Unknown, 0, 65), (Grace::Unknown, 500, 500)]
+        {
+            let asked = Term { asked_at: Some(begin), grace, ..term(None) };
+            let expected = [(first, Step::Empty), (first + 5, Step::Replace)];
+            assert_eq!(steps(asked.clone(), begin, |second| second >= stops_at), expected, "{grace:?}");
+            assert_eq!(steps(asked, begin, |_| false), [], "{grace:?}: the shim is awake");
+        }
+        let of_shim = Grace::OfShim(Duration::from_secs(10));
+        assert_eq!(of_shim.or_told(Duration::ZERO).or_told(Duration::from_secs(60)), of_shim);
+    }
+
+    #[test]
     fn a_shim_that_is_slow_is_never_killed() {
         let begin = Instant::now();
         let at = |second| Some(begin + Duration::from_secs(second));
@@ -482,26 +443,5 @@ mod tests {
         assert_eq!(steps(asked, begin, |_| false), [(35, Step::Empty)], "what the shim would do itself");
         let later = steps(base, begin, |second| second > 300);
         assert_eq!(later, [(301, Step::Empty), (306, Step::Replace)], "stopped later");
-    }
-
-    #[test]
-    fn a_record_is_written_over_whatever_stands_there() {
-        let temporary = tempfile::tempdir().unwrap();
-        let dir = temporary.path();
-        let pipe = rustix::fs::mkfifoat(rustix::fs::CWD, dir.join(EXIT_PART), 0o600.into());
-        pipe.unwrap();
-        std::os::unix::fs::symlink("/nowhere/else", dir.join(EXIT)).unwrap();
-        let still = Standstill {
-            run: "abc.1".parse().unwrap(),
-            dir: dir.to_owned(),
-            shim: Arc::new(std::fs::File::open(dir).unwrap().into()),
-            process: Process { pid: 0, start: 0 },
-            started: None,
-            group: None,
-            cause: Cause::Timeout,
-        };
-        let record = still.record();
-        write_record(dir, &record).unwrap();
-        assert_eq!(crate::inspect::inspect(dir).unwrap(), crate::inspect::Seen::Exited(record));
     }
 }

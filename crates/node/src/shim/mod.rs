@@ -293,16 +293,17 @@ impl From<RunSpec> for Of {
 
 impl Shim<'_> {
     /// Who watches the run. Of its command nothing is known yet.
-    fn watching(&self, run: &str) -> Started {
+    fn watching(&self, spec: &RunSpec) -> Started {
         Started {
             format: FORMAT,
-            run: run.to_owned(),
+            run: spec.run.clone(),
             shim_pid: std::process::id(),
             shim_start: self.start,
             boot_id: self.known.boot_id.clone(),
             pid: 0,
             started_at_ms: 0,
             started_ticks: 0,
+            grace_ms: Some(spec.grace_ms),
             cgroup: None,
             terminal: None,
             screen: None,
@@ -330,8 +331,8 @@ impl Shim<'_> {
             started_ticks,
             cgroup: child.cgroup.clone(),
             terminal: ready.viewers.name.clone(),
-            screen: session.as_ref().map(|session| session.told.clone()),
-            ..self.watching(&spec.run)
+            screen: session.as_ref().map(|session| session.told.clone().into()),
+            ..self.watching(spec)
         };
         // The blanks it goes over are on the disk already; should it fail all the same, the job runs on and the
         // service has its pid by message.

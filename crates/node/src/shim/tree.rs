@@ -25,8 +25,11 @@ impl Tree {
 
     fn members(&self) -> Vec<Process> {
         let shim = std::process::id();
-        let mut found = processes::descendants(shim);
-        for pid in self.cgroup.iter().flat_map(|group| cgroup::members(group)).filter(|pid| *pid != shim) {
+        // What cannot be read now is read with the next KILL; that none is left is known by waitpid(2) alone.
+        let mut found = processes::descendants(shim).unwrap_or_default();
+        let grouped =
+            self.cgroup.as_deref().map(|group| cgroup::members(group).unwrap_or_default()).unwrap_or_default();
+        for pid in grouped.into_iter().filter(|pid| *pid != shim) {
             let known = found.iter().any(|process| process.pid == pid);
             found.extend(processes::stat(pid).filter(|stat| !known && !stat.zombie).map(|stat| stat.process));
         }
@@ -89,7 +92,7 @@ impl Tree {
 
 fn wait_for_empty(group: &Path) {
     for _ in 0..100 {
-        if cgroup::members(group).is_empty() {
+        if cgroup::members(group).is_ok_and(|members| members.is_empty()) {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(1));

@@ -73,7 +73,7 @@ impl Shim<'_> {
         };
         let (shim, title) = (getpid(), format!("nexus: job {}", spec.run));
         let (cgroup, terminal) = (ready.group.dir().map(Path::to_owned), ready.viewers.name.clone());
-        let started = Started { cgroup, terminal, ..self.watching(&spec.run) };
+        let started = Started { cgroup, terminal, ..self.watching(&spec) };
         let mut left = Left { wrote: false, began: None, started };
         let mut word = || {
             if dies_with(shim) && has_word(&self.line, owed.as_ref(), &mut left.wrote) {

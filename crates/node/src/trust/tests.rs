@@ -10,15 +10,23 @@ const STRANGER: u32 = 1001;
 
 fn group(gid: u32, name: &str, members: &[u32]) -> Group {
     let members = members.iter().map(|uid| Member { name: format!("u{uid}"), uid: Some(*uid) });
-    Group { gid, name: name.into(), members: members.collect() }
+    Group { gid, name: name.into(), private_of: None, members: members.collect() }
+}
+
+fn private(uid: u32, name: &str, members: &[u32]) -> Group {
+    Group { private_of: Some(uid), ..group(uid, name, members) }
 }
 
 /// The groups of a machine that never was.
 fn groups(gid: u32) -> Option<Group> {
     Some(match gid {
-        0 => group(0, "root", &[0]),
+        0 => private(0, "root", &[0]),
+        // A directory that cannot be enumerated names those alone who are in it beside their primary group.
+        101 => group(101, "users", &[USER]),
+        1001 => private(1001, "bob", &[STRANGER, USER]),
+        1003 => private(1003, "carol", &[USER]),
         100 => group(100, "lab", &[USER, STRANGER]),
-        1000 => group(1000, "alice", &[USER]),
+        1000 => private(1000, "alice", &[USER]),
         // Its only member is no user of this machine.
         1002 => Group { members: vec![Member { name: "gone".into(), uid: None }], ..group(1002, "old", &[]) },
         50 => group(50, "empty", &[]),
@@ -31,7 +39,7 @@ fn alone() -> Writers {
 }
 
 fn facts(uid: u32, gid: u32, mode: u32) -> Facts {
-    Facts { uid, gid, mode, list: None, unmapped: None }
+    Facts { uid, gid, mode, list: List::None, unmapped: None }
 }
 
 fn of(facts: &Facts, kind: Kind) -> Option<Stranger> {
@@ -53,6 +61,11 @@ fn who_can_write_to_what() {
         (USER, 1000, 0o775, Folder, None),
         (USER, 100, 0o664, File, Some(group(100))),
         (0, 100, 0o664, File, Some(group(100))),
+        (USER, 101, 0o664, File, Some(group(101))),
+        (USER, 101, 0o775, Folder, Some(group(101))),
+        // Another user's private group.
+        (USER, 1001, 0o664, File, Some(group(1001))),
+        (USER, 1003, 0o664, File, Some(group(1003))),
         (USER, 50, 0o664, File, Some(group(50))),
         (USER, 1002, 0o664, File, Some(group(1002))),
         (USER, 4242, 0o664, File, Some(group(4242))),
@@ -111,20 +124,46 @@ fn an_owner_without_a_number_is_nobody() {
 }
 
 /// Entries of an access list as the kernel gives them: tag, permissions, number.
-fn list(entries: &[(u16, u16, u32)]) -> Option<AccessList> {
+fn list(entries: &[(u16, u16, u32)]) -> List {
     let mut bytes = 2u32.to_le_bytes().to_vec();
     for (tag, permissions, id) in entries {
         bytes.extend(tag.to_le_bytes().iter().chain(&permissions.to_le_bytes()).chain(&id.to_le_bytes()));
     }
-    AccessList::parse(&bytes)
+    list_of(Ok(bytes), || Err(Errno::OPNOTSUPP))
+}
+
+#[test]
+fn only_an_answer_that_says_so_means_that_there_is_no_access_list() {
+    let of = |posix: Result<&[u8], Errno>, nfs4: Result<&[u8], Errno>| {
+        let list = list_of(posix.map(<[u8]>::to_vec), || nfs4.map(<[u8]>::to_vec));
+        facts_with(list).stranger(Kind::File, &alone(), &groups)
+    };
+    let unknown = Some(Stranger::UnknownList);
+    let unused = Ok(&[][..]);
+    assert_eq!(of(Err(Errno::NODATA), unused), None, "the file has none");
+    assert_eq!(of(Err(Errno::OPNOTSUPP), Err(Errno::OPNOTSUPP)), None, "the file system has none");
+    assert_eq!(of(Err(Errno::OPNOTSUPP), Err(Errno::NODATA)), None);
+    assert_eq!(of(Err(Errno::OPNOTSUPP), Ok(b"an access list of NFSv4")), unknown);
+    assert_eq!(of(Err(Errno::OPNOTSUPP), Err(Errno::IO)), unknown);
+    for error in [Errno::IO, Errno::NOENT, Errno::ACCESS, Errno::MFILE, Errno::RANGE] {
+        assert_eq!(of(Err(error), unused), unknown, "{error}");
+    }
+    assert_eq!(of(Ok(&[3, 0, 0, 0]), unused), unknown, "of a later version");
+    assert_eq!(of(Ok(&[]), unused), unknown);
+    let closed = Facts { mode: 0o644, ..facts_with(List::Unknown) };
+    assert_eq!(closed.stranger(Kind::File, &alone(), &groups), None, "the mask of a list lets nobody write");
+    let folder = facts_with(List::Unknown);
+    assert_eq!(folder.stranger(Kind::Folder, &alone(), &groups), Some(Stranger::UnknownList));
+}
+
+/// Of the user, and the user's own group can write.
+fn facts_with(list: List) -> Facts {
+    Facts { list, ..facts(USER, 1000, 0o664) }
 }
 
 #[test]
 fn an_access_list_is_read() {
-    let of = |entries: &[(u16, u16, u32)]| {
-        let facts = Facts { list: list(entries), ..facts(USER, 1000, 0o664) };
-        facts.stranger(Kind::File, &alone(), &groups)
-    };
+    let of = |entries: &[(u16, u16, u32)]| facts_with(list(entries)).stranger(Kind::File, &alone(), &groups);
     let none = u32::MAX;
     let own = (0x01, 6, none);
     assert_eq!(of(&[own, (0x04, 6, none), (0x10, 7, none)]), None, "the user's own group");
@@ -153,6 +192,11 @@ fn sentences_name_the_path_who_and_what_to_type() {
     assert_eq!(
         say(Kind::File, Stranger::Owner(4_000_000_000)),
         "/data/my jobs.csv belongs to 4000000000; copy it to a file of your own"
+    );
+    assert_eq!(
+        say(Kind::File, Stranger::UnknownList),
+        "others may write, by an access list that cannot be read, to /data/my jobs.csv; \
+         check what it says, then chmod g-w '/data/my jobs.csv'"
     );
     assert_eq!(
         say(Kind::File, Stranger::Group(4_000_000_001)),
@@ -199,6 +243,9 @@ fn every_folder_and_link_that_leads_there_counts() {
     set_mode(&sub, 0o1777);
     assert_eq!(untrusted(&home.join("again")), None);
     assert_eq!(untrusted(&home.join("sub/./../file")), None);
+    symlink("./../file", sub.join("dotted")).unwrap();
+    symlink("././file", home.join("here")).unwrap();
+    assert_eq!([sub.join("dotted"), home.join("here")].map(|path| untrusted(&path)), [None, None]);
     symlink("round", home.join("round")).unwrap();
     let error = |path: &str| open(&home.join(path), &Writers::own()).unwrap_err().to_string();
     assert!(error("round").contains("Too many levels"), "{}", error("round"));
@@ -242,7 +289,7 @@ fn files_folders_and_links_of_strangers_are_refused() {
     chown(&file, None, Some(61009)).unwrap();
     set_mode(&file, 0o660);
     assert_eq!(untrusted(&file), Some((file.clone(), Stranger::Group(61009))));
-    let lab = Group { gid: 61009, name: "lab".into(), members: vec![] };
+    let lab = group(61009, "lab", &[]);
     let shared = Writers { shared_with: Some(lab), ..Writers::own() };
     assert!(open(&file, &shared).is_ok());
     let opened = File::open(&file).unwrap();

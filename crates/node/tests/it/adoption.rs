@@ -119,6 +119,7 @@ fn after_a_reboot_nobody_elses_process_is_touched() {
         pid: bystander.id(),
         started_at_ms: 0,
         started_ticks: stat.process.start,
+        grace_ms: None,
         cgroup: None,
         terminal: None,
         screen: None,

@@ -122,7 +122,7 @@ fn waiting_process_of(shim: Process) -> Process {
         let call = fs::read_to_string(format!("/proc/{}/syscall", process.pid)).unwrap_or_default();
         call.split(' ').next() == Some(&libc::SYS_ppoll.to_string())
     };
-    let waiting = || processes::descendants(shim.pid).into_iter().find(calls_poll);
+    let waiting = || processes::descendants(shim.pid).unwrap().into_iter().find(calls_poll);
     wait_until("its process waits", || waiting().is_some());
     waiting().unwrap()
 }
@@ -225,7 +225,7 @@ fn a_run_that_waited_says_who_it_is_before_its_command_can_and_nothing_after() {
     wait_until("the run has begun", || told().is_some());
     let Started { pid, shim_pid, cgroup, .. } = told().unwrap();
     assert_eq!((pid, shim_pid), (waiting.pid, shim.pid));
-    let in_it = cgroup.is_none_or(|group| cgroup::members(&group).contains(&pid));
+    let in_it = cgroup.is_none_or(|group| cgroup::members(&group).unwrap().contains(&pid));
     assert!(in_it, "its group is the one that it says");
     fs::remove_file(&marker).unwrap();
     std::os::unix::fs::symlink(&others, &marker).unwrap();

@@ -4,6 +4,7 @@
 
 mod adoption;
 mod endings;
+mod forged;
 mod gpus;
 mod handing;
 mod line;

@@ -152,6 +152,7 @@ fn started() -> Started {
         pid: 3,
         started_at_ms: 4,
         started_ticks: 5,
+        grace_ms: None,
         cgroup: None,
         terminal: None,
         screen: None,

@@ -6,7 +6,7 @@ use nexus_api::run_dir::{Cause, EXIT, ExitRecord, ExitStatus, RunSpec};
 use nexus_node::inspect::{Seen, inspect};
 use nexus_node::line::ToNode;
 use nexus_node::processes::{self, Process};
-use nexus_node::{Containment, RunTerms};
+use nexus_node::{Containment, Report, RunTerms};
 
 use crate::line::connection::Machine;
 use crate::stage::{Stage, exited, id, lives, wait_until};
@@ -87,6 +87,77 @@ fn a_time_limit_holds_though_the_shim_is_kept_stopped() {
     is_killed(&stage.end_of("bbb.1"), Cause::Timeout);
 }
 
+/// Each process lives for a millisecond, and the zombies of those before it make every look at the others longer than that.
+#[test]
+fn a_run_that_forks_and_exits_all_the_time_is_ended_whole() {
+    let stage = Stage::open(false, PATIENCE);
+    let text = "trap '' TERM HUP; export shim=$PPID; kill -STOP $shim
+        i=0; while [ $i -lt 1500 ]; do (:&); i=$((i+1)); done
+        export c='trap \"\" TERM HUP; kill -STOP $shim; [ -e going ] || exit; printf x >> count; setsid sh -c \"$c\" &'
+        touch going; sh -c \"$c\"; echo $$ > two; while :; do sleep 0.05; done";
+    stage.start(kept_stopped(stage.shell("aaa.1", text)));
+    stage.process_in("two");
+    stage.stop("aaa.1");
+    is_killed(&stage.end_of("aaa.1"), Cause::Asked);
+    let count = || std::fs::metadata(stage.home.path().join("count")).unwrap().len();
+    let ended_at = count();
+    std::thread::sleep(Duration::from_millis(200));
+    std::fs::remove_file(stage.home.path().join("going")).unwrap();
+    assert_eq!(count(), ended_at, "one lives on, and its GPU was given away");
+}
+
+/// The run was handed to the shim of the run before, which was stopped before it could tell that the run has begun.
+#[test]
+fn a_run_that_stops_the_shim_it_was_handed_to_is_ended_whole() {
+    let stage = Stage::open(false, PATIENCE);
+    stage.run(stage.shell("aaa.1", "exit 0"));
+    let text = format!("kill -STOP $PPID; {KEEPS_ITS_SHIM_STOPPED}");
+    stage.start(kept_stopped(stage.shell("bbb.1", &text)));
+    let family = ["one", "two"].map(|name| stage.process_in(name));
+    stage.stop("bbb.1");
+    is_killed(&stage.end_of("bbb.1"), Cause::Asked);
+    assert_eq!(family.map(lives), [false; 2]);
+}
+
+/// The service of today would give the run no grace at all.
+#[test]
+fn a_run_keeps_the_grace_it_was_started_with() {
+    let mut stage = Stage::open(false, PATIENCE);
+    let text = "trap 'echo $$ > asked' TERM; while ! [ -e go ]; do sleep 0.01; done; exit 7";
+    stage.start(RunSpec { grace_ms: 60_000, ..stage.shell("aaa.1", text) });
+    stage.start_of("aaa.1");
+    stage.close_node();
+    stage.open_node();
+    stage.node().observe(vec![stage.place("aaa.1")]);
+    stage.node().know_terms(vec![RunTerms { run: id("aaa.1"), time_limit_ms: None, grace_ms: 0 }]);
+    stage.start_of("aaa.1");
+    stage.stop("aaa.1");
+    stage.process_in("asked");
+    // Several times what the service says, and the patience with the shim.
+    std::thread::sleep(PATIENCE * 8);
+    std::fs::write(stage.home.path().join("go"), "").unwrap();
+    let record = stage.end_of("aaa.1");
+    assert_eq!((record.status, record.cause), (exited(7), Cause::Asked));
+}
+
+#[test]
+fn a_time_limit_that_passes_while_the_shim_is_looked_for_holds() {
+    let mut stage = Stage::open(false, PATIENCE);
+    let text = "rm $NEXUS_RUN_DIR/started; echo $$ > two; while ! [ -e go ]; do sleep 0.01; done
+        while :; do kill -STOP $PPID; done";
+    stage.start(kept_stopped(stage.shell("aaa.1", text)));
+    stage.start_of("aaa.1");
+    let job = stage.process_in("two");
+    stage.close_node();
+    stage.open_node();
+    stage.node().observe(vec![stage.place("aaa.1")]);
+    stage.node().know_terms(vec![RunTerms { run: id("aaa.1"), time_limit_ms: Some(100), grace_ms: GRACE_MS }]);
+    stage.wait_for("its shim to be found", |report| matches!(report, Report::Underway { .. }).then_some(()));
+    std::fs::write(stage.home.path().join("go"), "").unwrap();
+    is_killed(&stage.end_of("aaa.1"), Cause::Timeout);
+    assert!(!lives(job));
+}
+
 #[test]
 fn a_shim_that_stays_stopped_without_its_job_is_replaced() {
     let stage = Stage::open(true, PATIENCE);
@@ -115,39 +186,6 @@ fn a_shim_that_stays_stopped_without_its_job_is_replaced() {
     }
     let next = RunSpec { gpu_locks: vec!["GPU-1".into()], ..stage.shell("bbb.1", "exit 3") };
     assert_eq!(stage.run(next).status, exited(3), "its GPU is free");
-}
-
-#[test]
-fn a_job_that_names_another_process_as_its_shim_has_that_one_left_alone() {
-    let mut stage = Stage::open(true, PATIENCE);
-    let mut bystander = std::process::Command::new("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
-    stage.start(RunSpec {
-        grace_ms: GRACE_MS,
-        ..stage.shell("aaa.1", "trap '' TERM; echo $$ > two; sleep 60; sleep 60")
-    });
-    stage.process_in("two");
-    stage.start_of("aaa.1");
-    let Seen::Alive(started) = inspect(&stage.dir("aaa.1")).unwrap() else { panic!("it lives") };
-    let other = processes::stat(bystander.id()).unwrap().process;
-    stage.close_node();
-    let forged = nexus_api::run_dir::Started { shim_pid: other.pid, shim_start: other.start, ..started.clone() };
-    std::fs::write(stage.dir("aaa.1").join(nexus_api::run_dir::STARTED), serde_json::to_vec(&forged).unwrap()).unwrap();
-    let shim = Process { pid: started.shim_pid, start: started.shim_start };
-    stage.open_node();
-    stage.node().observe(vec![stage.place("aaa.1")]);
-    let terms = RunTerms { run: id("aaa.1"), time_limit_ms: Some(1), grace_ms: 0 };
-    stage.node().know_terms(vec![terms]);
-    let children = processes::descendants(other.pid);
-    let stops = std::thread::spawn(move || while other.signal(libc::SIGSTOP) && lives(shim) {});
-    // All that is known as the run's is ended, and its real shim tells that.
-    stage.end_of("aaa.1");
-    wait_until("its shim to go", || !lives(shim));
-    stops.join().unwrap();
-    assert!(lives(other) && children.iter().all(|child| lives(*child)), "it is none of the run's");
-    for process in children.iter().chain([&other]) {
-        process.signal(libc::SIGKILL);
-    }
-    bystander.wait().unwrap();
 }
 
 #[test]

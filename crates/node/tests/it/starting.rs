@@ -58,8 +58,9 @@ fn start_and_stop_together_end_it_either_way() {
         });
     }
     stage.reports_until_quiet(Duration::from_millis(300));
-    let sleeping = processes::all().into_iter().filter(|pid| {
-        processes::environment_has(*pid, format!("NEXUS_RUN_DIR={}", stage.dir("aaa.1").display()).as_bytes())
+    let sleeping = processes::all().unwrap().into_iter().filter(|pid| {
+        let setting = format!("NEXUS_RUN_DIR={}", stage.dir("aaa.1").display());
+        processes::environment_has(*pid, setting.as_bytes()).unwrap()
     });
     assert_eq!(sleeping.count(), 0);
 }

@@ -232,6 +232,7 @@ impl World {
             pid: self.next_pid,
             started_at_ms: clock::now().0,
             started_ticks: 0,
+            grace_ms: Some(spec.grace_ms),
             cgroup: None,
             terminal: None,
             screen: None,
