@@ -381,18 +381,36 @@ impl Keeper {
                 ShimMessage::Ended(record) => &record.run,
             };
             let Ok(run) = name.parse::<RunId>() else { continue };
+            // Which process its shim is may have come in the meantime.
+            if self.launching.contains_key(&run) {
+                self.hear_launcher();
+            }
+            if !self.is_shim(line.peer, run) {
+                continue;
+            }
             match message {
                 ShimMessage::Started(started) => self.heard_start(run, started),
                 ShimMessage::Ended(record) => {
-                    // Which process its shim is may have come in the meantime.
-                    if self.launching.contains_key(&run) {
-                        self.hear_launcher();
-                    }
                     self.listens(run, line, &record);
                     self.ended(run, record);
                 }
             }
         }
+    }
+
+    /// Whether a process that speaks for a run is its shim. Any process of this user can connect, those of jobs with it. What a shim
+    /// says of a run that is not known here is in its run directory too, where the service will have it looked for.
+    fn is_shim(&self, peer: u32, run: RunId) -> bool {
+        if let Some(watched) = self.watched.get(&run) {
+            return watched.process.pid == peer;
+        }
+        let Some(stat) = processes::stat(peer) else { return false };
+        if self.launching.contains_key(&run) {
+            // Its shim is a child of the launcher; descendants of a job are children of shims.
+            return self.launcher.as_ref().is_some_and(|launcher| launcher.pid() == stat.parent);
+        }
+        let has_title = || processes::is_shim_of(stat.process, &run.to_string()).unwrap_or(false);
+        self.unsettled.contains_key(&run) && has_title()
     }
 
     fn heard_start(&mut self, run: RunId, started: Started) {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use nexus_api::run_dir::{FORMAT, RunSpec, ShimMessage};
 use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +29,11 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
 
 /// A shim's connection, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Line(u64);
+pub struct Line {
+    number: u64,
+    /// The process that connected, as the kernel says; 0 where it cannot be seen from here.
+    pub peer: u32,
+}
 
 pub enum Heard {
     Message(Line, ShimMessage),
@@ -97,7 +102,8 @@ impl Reports {
             match sockets::accept(&self.listener) {
                 Ok(Some(socket)) => {
                     self.next += 1;
-                    self.hear(Line(self.next), Arc::new(socket), heard);
+                    let peer = socket_peercred(&socket).map_or(0, |peer| peer.pid.as_raw_nonzero().get() as u32);
+                    self.hear(Line { number: self.next, peer }, Arc::new(socket), heard);
                 }
                 Ok(None) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,

@@ -4,12 +4,14 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use nexus_api::run_dir::{Cause, EXIT, ExitRecord, ExitStatus, FORMAT, RunSpec, STARTED, Started};
+use nexus_api::run_dir::{Cause, EXIT, ExitRecord, ExitStatus, FORMAT, RunSpec, STARTED, ShimMessage, Started};
 use nexus_node::Report;
 use nexus_node::inspect::{Seen, inspect};
 use nexus_node::processes::{self, Process};
+use nexus_node::sockets;
+use rustix::net::{SendFlags, send};
 use serde::Serialize;
 
 use crate::stage::{Stage, exited, id, lives, wait_until};
@@ -67,6 +69,22 @@ fn a_record_that_the_job_wrote_ends_nothing() {
         go(&stage);
         assert_eq!(stage.end_of("aaa.1").status, exited(5), "the shim's own record, written over that of {name}");
     }
+}
+
+#[test]
+fn messages_of_another_process_than_the_shim_are_not_believed() {
+    let stage = Stage::new();
+    stage.start(stage.shell("aaa.1", WAITS));
+    stage.start_of("aaa.1");
+    let reports = stage.home.path().join("reports.sock");
+    let socket = sockets::connect_packets(&reports, Instant::now()).unwrap();
+    for run in ["aaa.1", "bbb.1"] {
+        let forged = serde_json::to_vec(&ShimMessage::Ended(record(run))).unwrap();
+        send(&socket, &forged, SendFlags::NOSIGNAL).unwrap();
+    }
+    stage.reports_until_quiet(Duration::from_millis(200)).iter().for_each(is_not_ended);
+    go(&stage);
+    assert_eq!(stage.end_of("aaa.1").status, exited(5));
 }
 
 #[test]
