@@ -206,7 +206,9 @@ impl Keeper {
         }
     }
 
-    fn wait(&self) -> Ready {
+    fn wait(&mut self) -> Ready {
+        let owes = !self.launching.is_empty();
+        let awake = self.launcher.as_mut().and_then(|launcher| launcher.keep_awake(owes));
         let mut polled = vec![PollFd::new(&*self.wake, PollFlags::IN)];
         if let Some(launcher) = &self.launcher {
             let behind = if launcher.is_behind() { PollFlags::OUT } else { PollFlags::empty() };
@@ -219,8 +221,11 @@ impl Keeper {
         polled.extend(self.watched.values().map(|watched| PollFd::new(&watched.shim, PollFlags::IN)));
         let now = Instant::now();
         let due = self.unsettled.values().map(|unsettled| unsettled.at);
-        let due = due.chain(self.terms.values().filter_map(Term::due)).min();
-        let due = due.map(|due| due.saturating_duration_since(now));
+        let due = due
+            .chain(self.terms.values().filter_map(Term::due))
+            .chain(awake)
+            .min()
+            .map(|due| due.saturating_duration_since(now));
         let _ = poll(&mut polled, due.and_then(|due| Timespec::try_from(due).ok()).as_ref());
         let is_ready = |index: usize| !polled[index].revents().is_empty();
         Ready {
@@ -396,21 +401,6 @@ impl Keeper {
                 }
             }
         }
-    }
-
-    /// Whether a process that speaks for a run is its shim. Any process of this user can connect, those of jobs with it. What a shim
-    /// says of a run that is not known here is in its run directory too, where the service will have it looked for.
-    fn is_shim(&self, peer: u32, run: RunId) -> bool {
-        if let Some(watched) = self.watched.get(&run) {
-            return watched.process.pid == peer;
-        }
-        let Some(stat) = processes::stat(peer) else { return false };
-        if self.launching.contains_key(&run) {
-            // Its shim is a child of the launcher; descendants of a job are children of shims.
-            return self.launcher.as_ref().is_some_and(|launcher| launcher.pid() == stat.parent);
-        }
-        let has_title = || processes::is_shim_of(stat.process, &run.to_string()).unwrap_or(false);
-        self.unsettled.contains_key(&run) && has_title()
     }
 
     fn heard_start(&mut self, run: RunId, started: Started) {

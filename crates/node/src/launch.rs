@@ -7,13 +7,15 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use nexus_api::run_dir::RunSpec;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use crate::frame;
 use crate::launcher::Reply;
+use crate::processes;
 
 /// A launcher has little to finish when its stream ends.
 const CLOSE_PATIENCE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
@@ -23,7 +25,12 @@ pub struct Launcher {
     stream: UnixStream,
     outgoing: Vec<u8>,
     incoming: Vec<u8>,
+    /// When it is next looked at, while it owes an answer.
+    look_at: Option<Instant>,
 }
+
+/// How long a launcher may owe an answer before it is looked at: a job that stops it (SIGSTOP) would keep all others from starting.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What came from the launcher.
 pub struct Heard {
@@ -51,11 +58,27 @@ impl Launcher {
             .stdout(guard)
             .stderr(Stdio::null())
             .spawn()?;
-        Ok(Launcher { process, stream: ours, outgoing: Vec::new(), incoming: Vec::new() })
+        Ok(Launcher { process, stream: ours, outgoing: Vec::new(), incoming: Vec::new(), look_at: None })
     }
 
     pub fn pid(&self) -> u32 {
         self.process.id()
+    }
+
+    /// Continues a launcher that was stopped and owes an answer. Returns when to call again.
+    pub fn keep_awake(&mut self, owes: bool) -> Option<Instant> {
+        let now = Instant::now();
+        match self.look_at.filter(|_| owes) {
+            Some(at) if at > now => return self.look_at,
+            // It is our child and not collected: its pid is no other process's.
+            Some(_) if processes::stat(self.pid()).is_some_and(|stat| processes::is_stopped(stat.process)) => {
+                let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
+                let _ = pid.map(|pid| kill_process(pid, Signal::CONT));
+            }
+            _ => {}
+        }
+        self.look_at = owes.then(|| now + ANSWER_PATIENCE);
+        self.look_at
     }
 
     pub fn stream(&self) -> BorrowedFd<'_> {

@@ -11,6 +11,7 @@ use nexus_core::ids::RunId;
 use super::standstill::Term;
 use super::{Keeper, Launching, MESSAGE_PATIENCE, Watched, Why};
 use crate::listeners::Listener;
+use crate::processes;
 use crate::reports::{Line, Next, tell};
 
 /// What was handed to a shim that listened, to be launched if that does not take it.
@@ -98,5 +99,20 @@ impl Keeper {
         if let Some(Handed { after, .. }) = handed {
             self.watched.remove(&after);
         }
+    }
+
+    /// Whether a process that speaks for a run is its shim. Any process of this user can connect, those of jobs with it. What a shim
+    /// says of a run that is not known here is in its run directory too, where the service will have it looked for.
+    pub(super) fn is_shim(&self, peer: u32, run: RunId) -> bool {
+        if let Some(watched) = self.watched.get(&run) {
+            return watched.process.pid == peer;
+        }
+        let Some(stat) = processes::stat(peer) else { return false };
+        if self.launching.contains_key(&run) {
+            // Its shim is a child of the launcher; descendants of a job are children of shims.
+            return self.launcher.as_ref().is_some_and(|launcher| launcher.pid() == stat.parent);
+        }
+        let has_title = || processes::is_shim_of(stat.process, &run.to_string()).unwrap_or(false);
+        self.unsettled.contains_key(&run) && has_title()
     }
 }

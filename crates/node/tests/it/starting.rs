@@ -30,6 +30,21 @@ fn a_run_asked_for_twice_is_started_once() {
 }
 
 #[test]
+fn a_launcher_that_a_job_stops_is_continued() {
+    let stage = Stage::new();
+    stage.start(stage.shell("aaa.1", "kill -STOP $(ps -o ppid= -p $PPID); sleep 0.2; exit 3"));
+    assert_eq!(stage.end_of("aaa.1").status, exited(3));
+    for number in 1..=3 {
+        stage.start(stage.shell(&format!("bbb.{number}"), "exit 4"));
+    }
+    let mut ended = 0;
+    stage.wait_for("three ends", |report| {
+        ended += usize::from(matches!(report, Report::Ended { .. }));
+        (ended == 3).then_some(())
+    });
+}
+
+#[test]
 fn a_claimed_run_never_starts() {
     let stage = Stage::new();
     stage.stop("aaa.1");
