@@ -198,10 +198,11 @@ impl LogReader {
             let Some(Stretch { stderr, length }) = stretch else { return Ok(None) };
             self.is_ordered = true;
             let stream = &mut self.streams[usize::from(stderr)];
-            let known = stream.ahead.min(length - self.in_stretch);
+            let known = stream.ahead.min(length.saturating_sub(self.in_stretch));
             stream.ahead -= known;
             self.in_stretch += known;
-            let left = length - self.in_stretch;
+            // A copy that is opened again is cut to what its order knows, while somebody reads it.
+            let left = length.saturating_sub(self.in_stretch);
             if left > 0 {
                 let bytes = stream.read(left.min(max))?;
                 if !bytes.is_empty() {

@@ -68,6 +68,8 @@ pub(super) struct StandstillWatch {
 struct FailedCommits {
     last: Problem,
     count: u32,
+    /// When the first of them failed.
+    since: Instant,
 }
 
 impl FailedCommits {
@@ -121,7 +123,14 @@ impl StandstillWatch {
 
     pub fn commit_failed(&mut self, problem: &Problem) {
         let count = self.failed_commits.as_ref().map_or(0, |failed| failed.count).saturating_add(1);
-        self.failed_commits = Some(FailedCommits { last: problem.clone(), count });
+        let since = self.failed_commits.as_ref().map_or_else(clock::instant, |failed| failed.since);
+        self.failed_commits = Some(FailedCommits { last: problem.clone(), count, since });
+    }
+
+    /// How long no commit has succeeded since one failed.
+    pub fn commits_fail_for(&self) -> Duration {
+        let since = self.failed_commits.as_ref().map(|failed| failed.since);
+        since.map_or(Duration::ZERO, |since| clock::instant().saturating_duration_since(since))
     }
 
     /// A start counts once it is on disk: that of a batch that failed did not happen.

@@ -29,6 +29,9 @@ use crate::{backups, clock};
 /// A check of the whole database ends after this long, found or not.
 const CHECK_PATIENCE: Duration = Duration::from_secs(300);
 
+/// A service that is told to stop waits for this long until the ends of its jobs can be written.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
 /// The state of an engine whose database cannot be used.
 pub(super) struct Unusable {
     problem: Problem,
@@ -64,6 +67,12 @@ impl Engine {
         self.store.forget_launched();
         if let Some(here) = self.pool.member(MachineId::LOCAL) {
             here.backend.withdraw();
+        }
+        if stopping && !self.leaves_jobs && watch.standstill.commits_fail_for() >= STOP_PATIENCE {
+            self.leaves_jobs = true;
+            let text =
+                "Stops though ends of jobs cannot be written: the next service reads them from the run directories";
+            self.log.write(&[Line::from(text.to_string())]);
         }
         let unreadable = self.load_again(stopping, watch).err();
         match unreadable {

@@ -118,6 +118,23 @@ fn at_the_limit_of_open_files_the_service_goes_on() {
 }
 
 #[test]
+fn a_service_that_cannot_write_ends_down_stops_all_the_same() {
+    let nexus = Nexus::with_gpus(NEXUS, 1);
+    let running = nexus.add("trap 'touch asked' TERM; until [ -e go ]; do sleep 0.01; done; exit 3");
+    nexus.in_state(&running, "running");
+    let service = nexus.service_pid();
+    let mut stop = nexus.command(&["stop", "-y"]).spawn().expect("the binary runs");
+    until("the job is asked to end", || nexus.work().join("asked").exists().then_some(()));
+    // From here on nothing can be written: that the job is to end is on the disk, and that it has ended will not be.
+    let _limited = Limited::file_bytes(service, 0).expect("the service runs");
+    nexus.file("go", "");
+    assert!(stop.wait().unwrap().success());
+    assert!(!nexus_testkit::alive(service));
+    nexus.ok(&["start"]);
+    assert_eq!(nexus.ended(&running)["state"], "killed", "its run directory says how it ended");
+}
+
+#[test]
 fn a_limit_of_open_files_that_is_met_at_the_start_is_told() {
     let nexus = Nexus::fresh(NEXUS);
     let refused = start_limited(&nexus, libc::RLIMIT_NOFILE, 40).expect_code(1);
