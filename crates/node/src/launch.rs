@@ -70,7 +70,7 @@ impl Launcher {
         let now = Instant::now();
         match self.look_at.filter(|_| owes) {
             Some(at) if at > now => return self.look_at,
-            // It is our child and not collected: its pid is no other process's.
+            // The launcher is a child that nobody has collected: no other process has its pid.
             Some(_) if processes::stat(self.pid()).is_some_and(|stat| processes::is_stopped(stat.process)) => {
                 let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
                 let _ = pid.map(|pid| kill_process(pid, Signal::CONT));

@@ -264,8 +264,8 @@ impl Client {
         self.socket.exists() || self.signed_socket().is_some_and(|socket| socket.exists())
     }
 
-    /// Where the service says that it listens, if that is another place than this environment leads to. A service that is gone has said
-    /// so too, and another user may have made its folder since.
+    /// The socket that the service has written into its lock, if this environment leads to another one. The note of a service that has
+    /// ended stays there, and another user may have made its folder since.
     fn signed_socket(&self) -> Option<PathBuf> {
         let is_safe =
             |socket: &PathBuf| socket.starts_with(&self.home) || socket.parent().is_some_and(socket_folder::is_own);

@@ -137,7 +137,7 @@ impl Engine {
                     at_ms: told.at_ms.min(boot_ms()),
                 };
                 if turns.hear(user, wish) && self.world.pending() > 0 {
-                    // It took a GPU, or let go of one. A look that is left out costs at most a lost race for the lock.
+                    // The user took a GPU or let go of one. A look that is left out costs at most a lost race for the lock.
                     let (keeper, now) = (&mut watched.turns, boot_ms());
                     if now.saturating_sub(keeper.looked_at_ms) >= LOOK_INTERVAL_MS {
                         keeper.looked_at_ms = now;
