@@ -24,13 +24,25 @@ const NO_KEY: &str = "there is no key ";
 
 /// Reads JSON. An error says where it is in the text, or which key is not known.
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    let mut is_ignored = false;
     // The plain reader says line and column of other faults, and sees a key that is said twice.
-    let plain: Result<T, Error> = serde_json::from_slice(bytes);
+    let plain = plain(bytes, &mut is_ignored);
+    if !is_ignored && plain.is_ok() {
+        return plain.map_err(|error: Error| error.to_string());
+    }
+    // Something is wrong: the text is read once more, value by value, to name the key and its place.
     let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return plain.map_err(|error| error.to_string()) };
     match T::deserialize(Strict { value: &value, at: &At::Top }).map_err(|error| error.to_string()) {
         Err(error) if error.starts_with(NO_KEY) => Err(error),
         _ => plain.map_err(|error| error.to_string()),
     }
+}
+
+/// Reads JSON in one pass, and notes whether a value was ignored since its key is not known.
+fn plain<T: DeserializeOwned>(bytes: &[u8], is_ignored: &mut bool) -> Result<T, Error> {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_ignored::deserialize(&mut reader, |_| *is_ignored = true)?;
+    reader.end().map(|()| value)
 }
 
 /// Where a value is: a list from the inside out.
