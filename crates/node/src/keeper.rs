@@ -333,6 +333,7 @@ impl Keeper {
             Reply::Forked { shim_pid, .. } => shim_pid,
             Reply::Failed { error, .. } => return self.report(Report::StartFailed { run, error }),
         };
+        self.terms.entry(run).and_modify(|term| term.shim_pid = Some(shim_pid));
         let shim = open_process(shim_pid);
         // Read with the pidfd in hand: a child of the launcher's is the shim, any other has got its pid since.
         let stat = shim.as_ref().and_then(|_| processes::stat(shim_pid)).filter(|stat| stat.parent == launcher_pid);

@@ -107,9 +107,15 @@ impl Keeper {
         if let Some(watched) = self.watched.get(&run) {
             return watched.process.pid == peer;
         }
-        let Some(stat) = processes::stat(peer) else { return false };
-        if self.launching.contains_key(&run) {
-            // Its shim is a child of the launcher; descendants of a job are children of shims.
+        // A shim that could not begin its run is gone at once, and its message may be all that says why.
+        if self.terms.get(&run).is_some_and(|term| term.shim_pid == Some(peer)) {
+            return true;
+        }
+        let is_launching = self.launching.contains_key(&run);
+        // Gone before the launcher has named it: nobody else speaks for a run in these milliseconds.
+        let Some(stat) = processes::stat(peer) else { return is_launching };
+        if is_launching {
+            // A shim is a child of the launcher; descendants of a job are children of shims.
             return self.launcher.as_ref().is_some_and(|launcher| launcher.pid() == stat.parent);
         }
         let has_title = || processes::is_shim_of(stat.process, &run.to_string()).unwrap_or(false);

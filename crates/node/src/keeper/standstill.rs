@@ -79,6 +79,8 @@ pub(super) struct Term {
     /// No look before this.
     not_before: Option<Instant>,
     stage: Stage,
+    /// The process that the launcher named, which may be gone before it was opened.
+    pub shim_pid: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +117,17 @@ impl Term {
 
     fn new(limit: Option<Duration>, grace: Grace, patience: Duration) -> Term {
         let (began, asked_at, not_before) = (None, None, None);
-        Term { limit, grace, patience, began, asked_at, is_woken: false, not_before, stage: Stage::Running }
+        Term {
+            limit,
+            grace,
+            patience,
+            began,
+            asked_at,
+            is_woken: false,
+            not_before,
+            stage: Stage::Running,
+            shim_pid: None,
+        }
     }
 
     /// From the request, or the time limit, until the processes of the run are killed here.
