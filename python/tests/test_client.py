@@ -86,7 +86,7 @@ def test_every_option_reaches_the_job(nexus, tmp_path):
 @pytest.mark.parametrize(
     "options, word",
     [
-        ({"time": "4"}, "unit"),
+        ({"time": "4"}, "4s, 4m, 4h or 4d"),
         ({"vram": "much"}, "size"),
         ({"on": "a"}, "list of GPUs"),
         ({"signal": "USR9@1s"}, "signal"),

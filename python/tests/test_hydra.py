@@ -177,7 +177,7 @@ def test_an_override_that_cannot_be_queues_nothing(nexus, app):
     done = app.run("x=1,2", "no_such_key=3")
     assert done.returncode == 1 and "no_such_key" in done.stderr
     done = app.run("x=1,2", "hydra.launcher.time=4")
-    assert done.returncode == 1 and "a number and its unit" in done.stderr
+    assert done.returncode == 1 and "4s, 4m, 4h or 4d" in done.stderr
     assert nexus.ask("history") == [] and nexus.alive() == []
 
 
