@@ -83,7 +83,7 @@ impl Batch {
     pub fn is_of_runs(&self) -> bool {
         #[rustfmt::skip]
         let Batch {
-            // What becomes of runs and machines.
+            // Rows of runs and machines.
             notes: _, tidied: _, found: _, simulated: _, machines: _, classes: _, log_dir: _,
             // Sweeps and submissions come with new jobs.
             sweeps: _, submissions: _,

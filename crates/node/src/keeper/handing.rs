@@ -101,8 +101,8 @@ impl Keeper {
         }
     }
 
-    /// Whether a process that speaks for a run is its shim. Any process of this user can connect, those of jobs with it. What a shim
-    /// says of a run that is not known here is in its run directory too, where the service will have it looked for.
+    /// Whether a process that reports on a run is the shim of that run. Any process of this user can connect, also one of a job. The
+    /// report on a run that this node does not know is in the run directory too, and the service has that looked at.
     pub(super) fn is_shim(&self, peer: u32, run: RunId) -> bool {
         if let Some(watched) = self.watched.get(&run) {
             return watched.process.pid == peer;

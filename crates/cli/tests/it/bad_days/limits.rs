@@ -125,7 +125,7 @@ fn a_service_that_cannot_write_ends_down_stops_all_the_same() {
     let service = nexus.service_pid();
     let mut stop = nexus.command(&["stop", "-y"]).spawn().expect("the binary runs");
     until("the job is asked to end", || nexus.work().join("asked").exists().then_some(()));
-    // From here on nothing can be written: that the job is to end is on the disk, and that it has ended will not be.
+    // The order to end the job is on the disk. From here on no write succeeds, so that the end cannot be stored.
     let _limited = Limited::file_bytes(service, 0).expect("the service runs");
     nexus.file("go", "");
     assert!(stop.wait().unwrap().success());
